@@ -1,0 +1,2 @@
+//! Client-side overload control.
+#![no_std]

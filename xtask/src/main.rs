@@ -1,0 +1,2 @@
+//! The checks and tools of the project.
+fn main() {}
