@@ -1,0 +1,461 @@
+//! The window for any number of threads: the same counts, without a lock.
+//!
+//! Every counter of every second is one 64-bit word that carries its second, so that a writer that was asleep for longer
+//! than the window finds a newer second in its place and counts into nothing. The sums over past seconds are cached
+//! under a *generation*, which changes whenever the head moves on or a past second changes after all:
+//!
+//! * A reader whose generation is not that of the cache adds the past seconds up once more, and *seals* each as it does.
+//! * Whoever writes to a sealed bucket is late, and starts a new generation after it.
+//! * Whoever creates a bucket looks at the head afterwards by a read-modify-write, which cannot miss a head that moved
+//!   on before; if it did, the bucket is late as well.
+//!
+//! So what is cached is never wrong, only at times not used. Nothing waits for another thread: an exchange that fails has
+//! failed because another one succeeded.
+//!
+//! Retries that wait are one number with a sequence beside it. It is read before the sums that a budget is decided by, and
+//! exchanged after them: whoever reserved in between makes the exchange fail.
+
+#[cfg(not(loom))]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
+
+use core::fmt;
+
+use crate::counts::{Counts, Tally};
+use crate::window::{YOUNG, young_span};
+
+/// A count with the second that it belongs to: `second: 35 | sealed: 1 | count: 28`.
+mod bucket {
+    const COUNT_BITS: u32 = 28;
+    pub(super) const MAX: u64 = (1 << COUNT_BITS) - 1;
+    pub(super) const SEALED: u64 = 1 << COUNT_BITS;
+
+    pub(super) const fn second(word: u64) -> u64 {
+        word >> (COUNT_BITS + 1)
+    }
+
+    pub(super) const fn count(word: u64) -> u64 {
+        word & MAX
+    }
+
+    /// The first count of a second.
+    pub(super) const fn first(second: u64) -> u64 {
+        second << (COUNT_BITS + 1) | 1
+    }
+}
+
+/// A generation with a second or a sum: `generation: 29 | value: 35`.
+mod stamped {
+    const VALUE_BITS: u32 = 35;
+    pub(super) const MAX: u64 = (1 << VALUE_BITS) - 1;
+    /// One generation later, when added.
+    pub(super) const NEXT: u64 = 1 << VALUE_BITS;
+
+    pub(super) const fn value(word: u64) -> u64 {
+        word & MAX
+    }
+
+    pub(super) const fn same_generation(a: u64, b: u64) -> bool {
+        a >> VALUE_BITS == b >> VALUE_BITS
+    }
+
+    /// The generation of `word` with another value.
+    pub(super) const fn with(word: u64, value: u64) -> u64 {
+        word & !MAX | if value < MAX { value } else { MAX }
+    }
+}
+
+/// A sequence and the number of waiting retries: `sequence: 32 | waiting: 32`.
+mod reservation {
+    pub(super) const fn waiting(word: u64) -> u32 {
+        word as u32
+    }
+
+    /// One more waiting, under a new sequence: so an exchange that succeeds saw no other reservation in between.
+    pub(super) const fn one_more(word: u64) -> u64 {
+        let sequence = (word >> 32).wrapping_add(1);
+        sequence << 32 | waiting(word).saturating_add(1) as u64
+    }
+}
+
+/// Answers that the accepts of their own second do not stand for: `second: 35 | answers: 29`, around a middle.
+mod answers {
+    const BITS: u32 = 29;
+    const MASK: u64 = (1 << BITS) - 1;
+    pub(super) const NONE: u64 = 1 << (BITS - 1);
+
+    pub(super) const fn second(word: u64) -> u64 {
+        word >> BITS
+    }
+
+    pub(super) const fn balance(word: u64) -> i64 {
+        (word & MASK) as i64 - NONE as i64
+    }
+
+    /// The word of `second` with its balance changed by `by`, 1 or -1; `None` at its ends.
+    pub(super) const fn changed(word: u64, second: u64, by: i64) -> Option<u64> {
+        let answers = if self::second(word) == second { word & MASK } else { NONE };
+        let answers = answers.wrapping_add_signed(by);
+        if answers > 0 && answers < MASK { Some(second << BITS | answers) } else { None }
+    }
+}
+
+/// The last second there is: an [`Instant`](crate::Instant) beyond it, after 1,089 years, counts as that one.
+const LAST_SECOND: u64 = stamped::MAX;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Request,
+    Accept,
+    Retry,
+}
+
+/// What every decision reads and few write, on a cache line of its own.
+#[repr(align(64))]
+struct Summary {
+    /// The newest second seen, and the generation of the past ones.
+    head: AtomicU64,
+    /// The sum of the past seconds of each event, valid for its generation.
+    past: [AtomicU64; 3],
+}
+
+/// `N` buckets of one second each, for any number of threads: the same counts as [`Window`](crate::Window), without a
+/// lock.
+///
+/// No count is lost or doubled, whatever the threads do: when all have finished, the counts are what was recorded. A
+/// record is one exchange, a read is a few loads; the first read of a new second adds up the past ones, at 24 bytes of
+/// memory a second. A second saturates at 268 million of each event. On targets without 64-bit atomics a mutex around a
+/// `Window` stands in.
+///
+/// `N` is 1 to 3,600; anything else does not compile. Seconds beyond 2^35 (1,089 years) count as that one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::thread;
+/// use forbear::{AtomicWindow, Tally};
+///
+/// let window = Arc::new(AtomicWindow::new()); // 120 seconds
+/// let threads: Vec<_> = (0..4)
+///     .map(|_| {
+///         let window = window.clone();
+///         thread::spawn(move || {
+///             let asked = window.request(7);
+///             window.answer(asked, 8, true);
+///         })
+///     })
+///     .collect();
+/// for thread in threads {
+///     thread.join().unwrap();
+/// }
+/// assert_eq!((window.counts(8).requests, window.counts(8).accepts), (4, 4));
+/// ```
+pub struct AtomicWindow<const N: usize = 120> {
+    summary: Summary,
+    ring: [[AtomicU64; 3]; N],
+    reserved: AtomicU64,
+    /// What [`Tally::in_flight`] cannot read off the buckets, for the seconds young enough to matter.
+    answers: [AtomicU64; YOUNG],
+}
+
+impl AtomicWindow {
+    /// The two minutes of the specification.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        AtomicWindow::<120>::of_len()
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for AtomicWindow {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> AtomicWindow<N> {
+    const LENGTH: () = assert!(N >= 1 && N <= 3_600, "a window has 1 to 3600 seconds");
+
+    /// A window of as many seconds as its type says.
+    #[cfg(not(loom))]
+    pub const fn of_len() -> Self {
+        const { Self::LENGTH };
+        Self {
+            summary: Summary { head: AtomicU64::new(0), past: [const { AtomicU64::new(0) }; 3] },
+            ring: [const { [const { AtomicU64::new(0) }; 3] }; N],
+            reserved: AtomicU64::new(0),
+            answers: [const { AtomicU64::new(answers::NONE) }; YOUNG],
+        }
+    }
+
+    /// A window of as many seconds as its type says. The atomics of a model are not made in constants.
+    #[cfg(loom)]
+    pub fn of_len() -> Self {
+        const { Self::LENGTH };
+        use core::array::from_fn;
+        Self {
+            summary: Summary { head: AtomicU64::new(0), past: from_fn(|_| AtomicU64::new(0)) },
+            ring: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
+            reserved: AtomicU64::new(0),
+            answers: from_fn(|_| AtomicU64::new(answers::NONE)),
+        }
+    }
+
+    /// The requests of the window that ends with `second`, alone: [`Tally::counts`] reads all.
+    pub fn requests(&self, second: u64) -> u32 {
+        let mut head = self.enter(second);
+        self.consistent(&mut head, |head| clamp(self.sum(Event::Request, head)))
+    }
+
+    /// Moves the head to `now` where that is newer; returns the head.
+    #[inline]
+    fn enter(&self, now: u64) -> u64 {
+        let now = now.min(LAST_SECOND);
+        let mut head = self.summary.head.load(Acquire);
+        while now > stamped::value(head) {
+            let next = stamped::with(head, now).wrapping_add(stamped::NEXT);
+            match self.summary.head.compare_exchange(head, next, AcqRel, Acquire) {
+                Ok(_) => return next,
+                Err(newer) => head = newer,
+            }
+        }
+        head
+    }
+
+    fn word(&self, event: Event, second: u64) -> &AtomicU64 {
+        &self.ring[(second % N as u64) as usize][event as usize]
+    }
+
+    /// What was cached about past seconds is no longer so.
+    #[cold]
+    fn next_generation(&self) {
+        self.summary.head.fetch_add(stamped::NEXT, AcqRel);
+    }
+
+    /// Counts `event` in the bucket of `second`, unless that has left the window for a newer one.
+    #[inline]
+    fn record(&self, event: Event, second: u64) {
+        let word = self.word(event, second);
+        let mut old = word.load(Acquire);
+        loop {
+            let created = bucket::second(old) < second;
+            if bucket::second(old) > second || !created && bucket::count(old) == bucket::MAX {
+                return;
+            }
+            let new = if created { bucket::first(second) } else { old + 1 };
+            match word.compare_exchange_weak(old, new, AcqRel, Acquire) {
+                Ok(_) if created => {
+                    // A load might see an old head. A read-modify-write sees the newest.
+                    let head = self.summary.head.fetch_add(0, AcqRel);
+                    if stamped::value(head) > second {
+                        self.next_generation();
+                    }
+                    return;
+                }
+                Ok(_) => {
+                    if old & bucket::SEALED != 0 {
+                        self.next_generation();
+                    }
+                    return;
+                }
+                Err(newer) => old = newer,
+            }
+        }
+    }
+
+    /// Takes one `event` back out of the bucket of `second`. A saturated one stays: how far it is past its end is not
+    /// known.
+    fn undo(&self, event: Event, second: u64) {
+        let word = self.word(event, second);
+        let mut old = word.load(Acquire);
+        while bucket::second(old) == second && bucket::count(old) != 0 && bucket::count(old) != bucket::MAX {
+            match word.compare_exchange_weak(old, old - 1, AcqRel, Acquire) {
+                Ok(_) => {
+                    if old & bucket::SEALED != 0 {
+                        self.next_generation();
+                    }
+                    return;
+                }
+                Err(newer) => old = newer,
+            }
+        }
+    }
+
+    /// How many of `event` the window holds that ends with the second of `head`: exact if that is still the head
+    /// afterwards.
+    #[inline]
+    fn sum(&self, event: Event, head: u64) -> u64 {
+        let cached = self.summary.past[event as usize].load(Acquire);
+        let past =
+            if stamped::same_generation(cached, head) { stamped::value(cached) } else { self.add_up(event, head) };
+        past.saturating_add(self.count(event, stamped::value(head)))
+    }
+
+    /// Adds up the seconds before the head's, seals them, and caches the sum.
+    #[cold]
+    fn add_up(&self, event: Event, head: u64) -> u64 {
+        let now = stamped::value(head);
+        let mut sum = 0u64;
+        for second in (now + 1).saturating_sub(N as u64)..now {
+            let word = self.word(event, second);
+            let mut old = word.load(Acquire);
+            while bucket::second(old) == second {
+                if old & bucket::SEALED == 0
+                    && let Err(newer) = word.compare_exchange_weak(old, old | bucket::SEALED, AcqRel, Acquire)
+                {
+                    old = newer;
+                    continue;
+                }
+                sum = sum.saturating_add(bucket::count(old));
+                break;
+            }
+        }
+        self.summary.past[event as usize].store(stamped::with(head, sum), Release);
+        stamped::value(stamped::with(head, sum))
+    }
+
+    /// The count of `event` in the bucket of `second`, 0 where that holds another one.
+    fn count(&self, event: Event, second: u64) -> u64 {
+        let word = self.word(event, second).load(Acquire);
+        if bucket::second(word) == second { bucket::count(word) } else { 0 }
+    }
+
+    /// Reads by a head until it stays the same over the reading.
+    #[inline]
+    fn consistent<T>(&self, head: &mut u64, read: impl Fn(u64) -> T) -> T {
+        loop {
+            let result = read(*head);
+            let after = self.summary.head.load(Acquire);
+            if stamped::value(after) == stamped::value(*head) {
+                return result;
+            }
+            *head = after;
+        }
+    }
+
+    /// Changes how many answers belong to the requests of `second`, beyond the accepts that came in it.
+    #[cold]
+    fn balance(&self, second: u64, by: i64) {
+        let word = &self.answers[second as usize % YOUNG];
+        let mut old = word.load(Acquire);
+        while answers::second(old) <= second {
+            let Some(new) = answers::changed(old, second, by) else { return };
+            match word.compare_exchange_weak(old, new, AcqRel, Acquire) {
+                Ok(_) => return,
+                Err(newer) => old = newer,
+            }
+        }
+    }
+}
+
+fn clamp(sum: u64) -> u32 {
+    u32::try_from(sum).unwrap_or(u32::MAX)
+}
+
+impl<const N: usize> Tally for AtomicWindow<N> {
+    #[inline]
+    fn counts(&self, second: u64) -> Counts {
+        let mut head = self.enter(second);
+        self.consistent(&mut head, |head| Counts {
+            requests: clamp(self.sum(Event::Request, head)),
+            accepts: clamp(self.sum(Event::Accept, head)),
+            retries: clamp(self.sum(Event::Retry, head)),
+            waiting: reservation::waiting(self.reserved.load(Acquire)),
+            in_flight: 0,
+        })
+    }
+
+    fn in_flight(&self, second: u64, grace: u8) -> u32 {
+        let head = stamped::value(self.enter(second));
+        let young = head.saturating_sub(young_span::<N>(grace))..=head;
+        let open = young.map(|second| {
+            let answered = self.answers[second as usize % YOUNG].load(Acquire);
+            let balance = if answers::second(answered) == second { answers::balance(answered) } else { 0 };
+            let unanswered =
+                self.count(Event::Request, second) as i64 - self.count(Event::Accept, second) as i64 - balance;
+            unanswered.max(0) as u64
+        });
+        clamp(open.sum())
+    }
+
+    #[inline]
+    fn request(&self, second: u64) -> u64 {
+        let second = stamped::value(self.enter(second));
+        self.record(Event::Request, second);
+        second
+    }
+
+    fn refuse(&self, asked: u64) {
+        self.balance(asked, 1);
+    }
+
+    /// An accept in the second of its request stands for the answer as well: one exchange, as without a grace.
+    #[inline]
+    fn answer(&self, asked: u64, second: u64, accepted: bool) {
+        let second = stamped::value(self.enter(second));
+        if accepted {
+            self.record(Event::Accept, second);
+            if asked == second {
+                return;
+            }
+            self.balance(second, -1);
+        }
+        if second.saturating_sub(asked) < YOUNG as u64 {
+            self.balance(asked, 1);
+        }
+    }
+
+    fn withdraw(&self, asked: u64) {
+        self.undo(Event::Request, asked);
+    }
+
+    fn reserve(&self, second: u64, allowed: impl Fn(u32, u32) -> bool) -> Result<(), Counts> {
+        let mut reserved = self.reserved.load(Acquire);
+        loop {
+            let mut head = self.enter(second);
+            let waiting = reservation::waiting(reserved);
+            let (retries, requests) = self.consistent(&mut head, |head| {
+                (clamp(self.sum(Event::Retry, head)), clamp(self.sum(Event::Request, head)))
+            });
+            if !allowed(retries.saturating_add(waiting), requests) {
+                let accepts = self.consistent(&mut head, |head| clamp(self.sum(Event::Accept, head)));
+                return Err(Counts { requests, accepts, retries, waiting, in_flight: 0 });
+            }
+            match self.reserved.compare_exchange(reserved, reservation::one_more(reserved), AcqRel, Acquire) {
+                Ok(_) => return Ok(()),
+                Err(newer) => reserved = newer,
+            }
+        }
+    }
+
+    /// The retry is counted before it stops waiting: in between it counts twice, which may refuse one too many, never
+    /// allow one.
+    fn retry(&self, second: u64) -> u64 {
+        let second = stamped::value(self.enter(second));
+        self.record(Event::Retry, second);
+        self.record(Event::Request, second);
+        self.release();
+        second
+    }
+
+    fn release(&self) {
+        let mut old = self.reserved.load(Acquire);
+        while reservation::waiting(old) != 0 {
+            match self.reserved.compare_exchange_weak(old, old - 1, AcqRel, Acquire) {
+                Ok(_) => return,
+                Err(newer) => old = newer,
+            }
+        }
+    }
+}
+
+impl<const N: usize> fmt::Debug for AtomicWindow<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtomicWindow")
+            .field("second", &stamped::value(self.summary.head.load(Acquire)))
+            .field("waiting", &reservation::waiting(self.reserved.load(Acquire)))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,433 @@
+//! Configuration, valid by construction: presets, a const builder, and an error that names what is refused.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::backoff::{Backoff, micros};
+use crate::budget::RetryRatio;
+use crate::throttle::K;
+use crate::window::MAX_GRACE;
+
+/// No limit, where a limit is in microseconds.
+const NONE: u64 = u64::MAX;
+
+/// What a policy decides by: valid however it was made, `Copy`, and made in constants.
+///
+/// There is no default: [`overload`](Self::overload) and [`retrying`](Self::retrying) are the two specifications to the
+/// letter, [`resilient`](Self::resilient) is what a service should run. Each is changed through
+/// [`to_builder`](Self::to_builder):
+///
+/// ```
+/// use core::time::Duration;
+/// use forbear::Config;
+///
+/// let config = Config::resilient().to_builder().k(1.5).deadline(Duration::from_secs(10)).build()?;
+/// assert_eq!(config.k(), Some(1.5));
+///
+/// let refused = Config::resilient().to_builder().k(f64::NAN).build().unwrap_err();
+/// assert_eq!(refused.to_string(), "k is NaN, allowed: finite, 0 or more");
+/// # Ok::<(), forbear::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    pub(crate) k: Option<K>,
+    pub(crate) retry_ratio: Option<RetryRatio>,
+    pub(crate) backoff: Option<Backoff>,
+    /// Limits in microseconds, [`NONE`] for none.
+    pub(crate) deadline: u64,
+    pub(crate) attempt_timeout: u64,
+    pub(crate) max_retry_after: u64,
+    pub(crate) max_attempts: u32,
+    pub(crate) min_requests: u32,
+    pub(crate) retry_floor: u32,
+    /// Whole seconds, 0 for none.
+    pub(crate) grace: u8,
+    pub(crate) retry_after_jitter: bool,
+    pub(crate) mode: Mode,
+}
+
+impl Config {
+    /// `OverloadClient` of the specification: K 2, retry ratio 0.1, three attempts, no backoff.
+    ///
+    /// Source: *Site Reliability Engineering*, chapter "Handling Overload".
+    pub const fn overload() -> Self {
+        Self {
+            k: Some(K::DEFAULT),
+            retry_ratio: Some(RetryRatio::DEFAULT),
+            backoff: None,
+            deadline: NONE,
+            attempt_timeout: NONE,
+            max_retry_after: NONE,
+            max_attempts: 3,
+            min_requests: 0,
+            retry_floor: 0,
+            grace: 0,
+            retry_after_jitter: false,
+            mode: Mode::Enforce,
+        }
+    }
+
+    /// `RetryingClient` of the specification: three attempts, full jitter from 100 ms doubled up to 2 s, and neither
+    /// throttle nor budget.
+    ///
+    /// Source: the Amazon Builders' Library, "Timeouts, retries, and backoff with jitter".
+    pub const fn retrying() -> Self {
+        Self { k: None, retry_ratio: None, backoff: Some(Backoff::DEFAULT), ..Self::overload() }
+    }
+
+    /// What a service should run: throttle, budget and backoff together, and the extensions that keep them fair to quiet
+    /// and to fresh clients.
+    ///
+    /// On top of the two specifications: [`min_requests`](ConfigBuilder::min_requests) 3,
+    /// [`in_flight_grace`](ConfigBuilder::in_flight_grace) of a second,
+    /// [`max_retry_after`](ConfigBuilder::max_retry_after) of 30 seconds and
+    /// [`retry_after_jitter`](ConfigBuilder::retry_after_jitter). It sets no deadline and no attempt timeout, since only
+    /// the caller knows what its requests may take; set both where the transport does not.
+    pub const fn resilient() -> Self {
+        Self {
+            backoff: Some(Backoff::DEFAULT),
+            min_requests: 3,
+            grace: 1,
+            max_retry_after: 30_000_000,
+            retry_after_jitter: true,
+            ..Self::overload()
+        }
+    }
+
+    /// A builder that starts from this configuration.
+    pub const fn to_builder(self) -> ConfigBuilder {
+        ConfigBuilder { config: self, refused: None }
+    }
+
+    /// The throttle's K, `None` without a throttle.
+    pub const fn k(&self) -> Option<f64> {
+        match self.k {
+            Some(k) => Some(k.as_f64()),
+            None => None,
+        }
+    }
+
+    /// The budget's ratio of retries to requests, `None` without a budget.
+    pub const fn retry_ratio(&self) -> Option<f64> {
+        match self.retry_ratio {
+            Some(ratio) => Some(ratio.as_f64()),
+            None => None,
+        }
+    }
+
+    /// The backoff between attempts, `None` where a retry follows at once.
+    pub const fn backoff(&self) -> Option<Backoff> {
+        self.backoff
+    }
+
+    /// How often a call is sent at the most.
+    pub const fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// The requests below which nothing is throttled.
+    pub const fn min_requests(&self) -> u32 {
+        self.min_requests
+    }
+
+    /// The retries in a window that are allowed whatever the ratio says.
+    pub const fn retry_floor(&self) -> u32 {
+        self.retry_floor
+    }
+
+    /// How young an attempt without an answer is not held against the backend, `None` where every one is.
+    pub const fn in_flight_grace(&self) -> Option<Duration> {
+        match self.grace {
+            0 => None,
+            seconds => Some(Duration::from_secs(seconds as u64)),
+        }
+    }
+
+    /// How long a call may take in all.
+    pub const fn deadline(&self) -> Option<Duration> {
+        limit(self.deadline)
+    }
+
+    /// How long an attempt may take.
+    pub const fn attempt_timeout(&self) -> Option<Duration> {
+        limit(self.attempt_timeout)
+    }
+
+    /// The longest wait that a server may ask for.
+    pub const fn max_retry_after(&self) -> Option<Duration> {
+        limit(self.max_retry_after)
+    }
+
+    /// Whether jitter is added to a wait that a server asks for.
+    pub const fn retry_after_jitter(&self) -> bool {
+        self.retry_after_jitter
+    }
+
+    /// The mode that a policy of this configuration starts in.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+const fn limit(micros: u64) -> Option<Duration> {
+    if micros == NONE { None } else { Some(Duration::from_micros(micros)) }
+}
+
+/// What a policy does with its decisions. It can be changed while calls run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Decide, count, and refuse what the throttle or the budget refuses.
+    #[default]
+    Enforce,
+    /// Decide, count and report as ever, but send anyway: to see in production what would be refused.
+    Shadow,
+    /// Neither throttle nor budget: nothing is counted, drawn for the throttle, or refused. Attempts, backoff,
+    /// Retry-After and limits hold.
+    Off,
+}
+
+/// Builds a [`Config`] from another one; every method is const.
+///
+/// A value that is refused is remembered, and [`build`](Self::build) names the first one.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct ConfigBuilder {
+    config: Config,
+    refused: Option<ConfigError>,
+}
+
+impl ConfigBuilder {
+    /// The throttle's multiplier K: finite, 0 or more; see [`K`].
+    pub const fn k(mut self, k: f64) -> Self {
+        match K::new(k) {
+            Some(k) => self.config.k = Some(k),
+            None => self = self.refuse("k", Value::Number(k), FINITE),
+        }
+        self
+    }
+
+    /// No throttle: nothing is dropped before it is sent.
+    pub const fn no_throttle(mut self) -> Self {
+        self.config.k = None;
+        self
+    }
+
+    /// The part of the window's requests that may be retries: finite, 0 or more, may be above 1; see [`RetryRatio`].
+    pub const fn retry_ratio(mut self, ratio: f64) -> Self {
+        match RetryRatio::new(ratio) {
+            Some(ratio) => self.config.retry_ratio = Some(ratio),
+            None => self = self.refuse("retry_ratio", Value::Number(ratio), FINITE),
+        }
+        self
+    }
+
+    /// No budget: only the number of attempts limits retries.
+    pub const fn no_budget(mut self) -> Self {
+        self.config.retry_ratio = None;
+        self
+    }
+
+    /// How often one call is sent at the most: 1 or more, where 1 means no retry.
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        if attempts == 0 {
+            self = self.refuse("max_attempts", Value::Count(0), "1 or more");
+        }
+        self.config.max_attempts = attempts;
+        self
+    }
+
+    /// The wait between attempts.
+    pub const fn backoff(mut self, backoff: Backoff) -> Self {
+        self.config.backoff = Some(backoff);
+        self
+    }
+
+    /// No wait between attempts, other than what a server asks for.
+    pub const fn no_backoff(mut self) -> Self {
+        self.config.backoff = None;
+        self
+    }
+
+    /// How long a call may take in all, its waits included: more than zero.
+    ///
+    /// A wait that would end later is not begun; an attempt gets what is left at the most. Resolution is a microsecond.
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        if deadline.is_zero() {
+            self = self.refuse("deadline", Value::Time(deadline), POSITIVE);
+        }
+        self.config.deadline = micros(deadline);
+        self
+    }
+
+    /// How long one attempt may take: more than zero. One that takes longer is [unreachable](crate::Reply::UNREACHABLE).
+    ///
+    /// Better than a timeout around the whole call: the policy learns of it. Adapters cut the attempt where the platform
+    /// can; a blocking call cannot be cut.
+    pub const fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        if timeout.is_zero() {
+            self = self.refuse("attempt_timeout", Value::Time(timeout), POSITIVE);
+        }
+        self.config.attempt_timeout = micros(timeout);
+        self
+    }
+
+    /// The longest wait that a server may ask for; a longer one ends the call at once. Any duration.
+    pub const fn max_retry_after(mut self, longest: Duration) -> Self {
+        self.config.max_retry_after = micros(longest);
+        self
+    }
+
+    /// Whether to add jitter on top of a wait that a server asks for, so that a fleet told the same second does not come
+    /// back in step.
+    ///
+    /// The wait is never shortened. What is added is uniform in 0 to half of the wait, or to the cap of the backoff where
+    /// that is more.
+    pub const fn retry_after_jitter(mut self, add: bool) -> Self {
+        self.config.retry_after_jitter = add;
+        self
+    }
+
+    /// The requests in a window below which nothing is throttled. Any number; 0 is the specification.
+    ///
+    /// Without it the first failure of a quiet client throttles half of what follows. Keep it small: it counts per
+    /// client, so a large fleet of quiet ones sends that many each, whatever the backend says.
+    pub const fn min_requests(mut self, requests: u32) -> Self {
+        self.config.min_requests = requests;
+        self
+    }
+
+    /// The retries in a window that are allowed whatever the ratio says. Any number; 0 is the specification.
+    ///
+    /// The ratio alone allows a client with one request a first retry. A floor counts per client: a large fleet of quiet
+    /// ones retries that much in an outage.
+    pub const fn retry_floor(mut self, retries: u32) -> Self {
+        self.config.retry_floor = retries;
+        self
+    }
+
+    /// How young an attempt without an answer is not yet held against the backend: more than zero, up to 7 s, and below
+    /// the attempt timeout; rounded up to whole seconds.
+    ///
+    /// The specification counts a request when it starts, so a fresh client whose first hundred calls run at once would
+    /// refuse nearly all of them on a healthy backend. Choose it a little above the usual time to an answer. A backend
+    /// that hangs is noticed once its attempts are older than the grace, at most a second later. A call that is dropped
+    /// with an attempt in flight that is younger is not counted.
+    pub const fn in_flight_grace(mut self, grace: Duration) -> Self {
+        let seconds = grace.as_secs().saturating_add((grace.subsec_nanos() > 0) as u64);
+        if seconds == 0 || seconds > MAX_GRACE as u64 {
+            self = self.refuse("in_flight_grace", Value::Time(grace), "more than 0 s, up to 7 s");
+            self.config.grace = 0;
+        } else {
+            self.config.grace = seconds as u8;
+        }
+        self
+    }
+
+    /// Every attempt counts from its start, as the specification has it.
+    pub const fn no_in_flight_grace(mut self) -> Self {
+        self.config.grace = 0;
+        self
+    }
+
+    /// The mode to start in.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.config.mode = mode;
+        self
+    }
+
+    /// The configuration.
+    ///
+    /// # Errors
+    ///
+    /// The first value that was refused: its field, the value, and what is allowed.
+    pub const fn build(self) -> Result<Config, ConfigError> {
+        let config = self.config;
+        let grace = config.grace as u64 * 1_000_000;
+        match self.refused {
+            Some(refused) => Err(refused),
+            None if grace > 0 && grace >= config.attempt_timeout => Err(ConfigError {
+                field: "in_flight_grace",
+                value: Value::Time(Duration::from_micros(grace)),
+                allowed: "less than attempt_timeout, in whole seconds",
+            }),
+            None => Ok(config),
+        }
+    }
+
+    const fn refuse(mut self, field: &'static str, value: Value, allowed: &'static str) -> Self {
+        if self.refused.is_none() {
+            self.refused = Some(ConfigError { field, value, allowed });
+        }
+        self
+    }
+}
+
+/// A [`Config`] in a constant: a value that is refused fails to compile.
+///
+/// ```
+/// use forbear::Config;
+///
+/// const CONFIG: Config = forbear::config!(Config::resilient().to_builder().k(1.5).max_attempts(4));
+/// assert_eq!(CONFIG.max_attempts(), 4);
+/// ```
+///
+/// ```compile_fail
+/// # use forbear::Config;
+/// const CONFIG: Config = forbear::config!(Config::resilient().to_builder().k(-1.0));
+/// ```
+#[macro_export]
+macro_rules! config {
+    ($builder:expr $(,)?) => {
+        const {
+            match $crate::ConfigBuilder::build($builder) {
+                Ok(config) => config,
+                Err(refused) => panic!("{}", refused.allowed()),
+            }
+        }
+    };
+}
+
+const FINITE: &str = "finite, 0 or more";
+const POSITIVE: &str = "more than 0 s";
+
+/// A configuration that was refused: which field, its value, and what is allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConfigError {
+    field: &'static str,
+    value: Value,
+    allowed: &'static str,
+}
+
+/// A refused value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Number(f64),
+    Count(u32),
+    Time(Duration),
+}
+
+impl ConfigError {
+    /// The field, under the name of the builder's method.
+    pub const fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// What is allowed.
+    pub const fn allowed(&self) -> &'static str {
+        self.allowed
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is ", self.field)?;
+        match self.value {
+            Value::Number(value) => write!(f, "{value}"),
+            Value::Count(value) => write!(f, "{value}"),
+            Value::Time(value) => write!(f, "{value:?}"),
+        }?;
+        write!(f, ", allowed: {}", self.allowed)
+    }
+}
+
+impl core::error::Error for ConfigError {}

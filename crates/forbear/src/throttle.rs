@@ -1,0 +1,164 @@
+//! Adaptive throttling: the reject probability, and whether a draw falls below it (steps 2 and 4).
+//!
+//! Source: *Site Reliability Engineering*, chapter "Handling Overload", "Client-Side Throttling":
+//! `p = max(0, (requests - K * accepts) / (requests + 1))`.
+
+use crate::double::{Scaled, bits_of, is_finite_and_not_negative};
+
+/// The multiplier K of the throttle: how many requests are sent for each one that is accepted.
+///
+/// Finite and 0 or more. With 2, the book's value, a backend that accepts half of what it is sent is left alone; beyond
+/// that the excess is dropped here, so that at most about `K` times what it accepts reaches it. Closer to 1 protects the
+/// backend more and finds out later that it is well again; below 1 drops even from a healthy one.
+///
+/// ```
+/// use forbear::throttle::K;
+///
+/// assert_eq!(K::new(2.0), Some(K::DEFAULT));
+/// assert_eq!(K::new(-1.0), None);
+/// assert_eq!(K::new(f64::NAN), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct K(u64);
+
+impl K {
+    /// The specification's 2.
+    pub const DEFAULT: Self = Self(2.0f64.to_bits());
+
+    /// K, or `None` where it is NaN, infinite or negative.
+    pub const fn new(k: f64) -> Option<Self> {
+        if is_finite_and_not_negative(k) { Some(Self(bits_of(k))) } else { None }
+    }
+
+    /// K as a number.
+    pub const fn as_f64(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+/// Step 2: `max(0, (requests - k * accepts) / (requests + 1))`, in 0 to 1.
+///
+/// Steps 2 and 4 are decided by [`rejects`], without floating point; this is for people and metrics.
+///
+/// ```
+/// use forbear::throttle::{K, reject_probability};
+///
+/// assert_eq!(reject_probability(100, 50, K::DEFAULT), 0.0);
+/// assert_eq!(reject_probability(4, 0, K::DEFAULT), 0.8);
+/// ```
+pub fn reject_probability(requests: u32, accepts: u32, k: K) -> f64 {
+    let p = (f64::from(requests) - k.as_f64() * f64::from(accepts)) / (f64::from(requests) + 1.0);
+    if p > 0.0 { p } else { 0.0 }
+}
+
+/// The number in 0 to 1 (exclusive) that a draw stands for: its upper 53 bits, `(draw >> 11) * 2^-53`.
+pub fn unit(draw: u64) -> f64 {
+    (draw >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Step 4: whether an attempt is dropped, `unit(draw) < reject_probability(requests, accepts, k)`.
+///
+/// Decided in integers, and equal to the comparison of those doubles for every input.
+///
+/// ```
+/// use forbear::throttle::{K, rejects};
+///
+/// // p is 0.8, and 0.8 itself is not below it.
+/// let draw = ((0.8 * (1u64 << 53) as f64) as u64) << 11;
+/// assert!(!rejects(4, 0, K::DEFAULT, draw));
+/// assert!(rejects(4, 0, K::DEFAULT, draw - (1 << 11)));
+/// ```
+pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
+    let k = Scaled::from_bits(k.0);
+
+    // A healthy backend ends here: rounded down, k * accepts is still no less than the requests.
+    let coarse = (k.mantissa as u64 >> 21) * accepts as u64;
+    let shift = -21 - k.exponent;
+    if shift >= 0 && shift < 64 && coarse >> shift >= requests as u64 {
+        return false;
+    }
+
+    let allowed = Scaled { mantissa: k.mantissa * accepts as u128, exponent: k.exponent }.rounded();
+    let Some(excess) = excess(requests, allowed) else { return false };
+    let draw = draw >> 11;
+    if draw == 0 {
+        return true;
+    }
+    // The quotient excess / (requests + 1) rounds to more than the draw exactly where it lies beyond the middle between
+    // the draw and the next double. It cannot lie on it: twice a 53-bit mantissa plus one is odd and has 54 bits, more
+    // than the excess can contribute.
+    let spare = draw.leading_zeros() as i32 - 11;
+    let middle = (draw << spare) as u128 * 2 + 1;
+    let threshold = Scaled { mantissa: middle * (requests as u128 + 1), exponent: -54 - spare };
+    excess.exceeds(threshold)
+}
+
+/// Whether p is above 0 for these counts, so that some draw would be rejected.
+pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
+    rejects(requests, accepts, k, 0)
+}
+
+/// `requests - allowed`, rounded as a double, where that is above 0.
+const fn excess(requests: u32, allowed: Scaled) -> Option<Scaled> {
+    let whole = Scaled { mantissa: requests as u128, exponent: 0 };
+    if !whole.exceeds(allowed) {
+        return None;
+    }
+    if allowed.mantissa == 0 {
+        return Some(whole);
+    }
+    // Less than the requests: with an exponent of 0 or more it is a small integer.
+    if allowed.exponent >= 0 {
+        return Some(Scaled { mantissa: whole.mantissa - (allowed.mantissa << allowed.exponent), exponent: 0 });
+    }
+    // Bits far below the last one that rounding looks at only matter by being there: one sticky bit stands for them.
+    const FINEST: i32 = -90;
+    let (fraction, exponent) = if allowed.exponent >= FINEST {
+        (allowed.mantissa, allowed.exponent)
+    } else if FINEST - allowed.exponent < 53 {
+        let shift = FINEST - allowed.exponent;
+        let dropped = allowed.mantissa & ((1 << shift) - 1);
+        (allowed.mantissa >> shift | (dropped != 0) as u128, FINEST)
+    } else {
+        (1, FINEST)
+    };
+    Some(Scaled { mantissa: (whole.mantissa << -exponent) - fraction, exponent }.rounded())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_worked_by_hand() {
+        // 1 request, none accepted: p = 1/2.
+        assert!(rejects(1, 0, K::DEFAULT, u64::MAX >> 2));
+        assert!(!rejects(1, 0, K::DEFAULT, 1 << 63));
+        // Nothing counted, or exactly K requests for each accept: p = 0, and no draw is below that.
+        assert!(!rejects(0, 0, K::DEFAULT, 0));
+        assert!(!rejects(200, 100, K::DEFAULT, 0));
+        assert!(rejects(201, 100, K::DEFAULT, 0));
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        for k in [0.0, 5e-324, 1e-300, 0.5, 1.0, 2.0, 1e9, 1e300, f64::MAX].map(|k| K::new(k).unwrap()) {
+            for requests in [0, 1, 2, u32::MAX - 1, u32::MAX] {
+                for accepts in [0, 1, u32::MAX] {
+                    for draw in [0, 1 << 11, 1 << 63, u64::MAX] {
+                        let doubles = unit(draw) < reject_probability(requests, accepts, k);
+                        assert_eq!(rejects(requests, accepts, k, draw), doubles, "{requests} {accepts} {k:?} {draw}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_k_is_refused() {
+        for bad in [-1.0, f64::NAN, f64::INFINITY, -5e-324] {
+            assert_eq!(K::new(bad), None);
+        }
+        assert_eq!(K::new(-0.0), K::new(0.0));
+    }
+}
