@@ -16,7 +16,7 @@ use crate::throttle;
 
 /// What a call holds on to for as long as it lasts: the policy, and the time when nobody is there to tell it.
 ///
-/// A reference to a policy is one; an adapter's own handle knows its clock as well.
+/// A policy is one, by reference; an adapter's own handle knows its clock as well.
 pub trait Handle {
     /// The memory of the policy.
     type Tally: Tally;
@@ -27,17 +27,29 @@ pub trait Handle {
     /// The time now, asked only when a call is dropped with an attempt in flight and a
     /// [grace](crate::ConfigBuilder::in_flight_grace) is configured.
     ///
-    /// `None`, as for a plain reference, leaves that attempt counted: its age is not known.
+    /// `None`, as for a plain policy, leaves that attempt counted: its age is not known.
     fn now(&self) -> Option<Instant> {
         None
     }
 }
 
-impl<W: Tally> Handle for &Policy<W> {
+impl<W: Tally> Handle for Policy<W> {
     type Tally = W;
 
-    fn policy(&self) -> &Policy<W> {
+    fn policy(&self) -> &Self {
         self
+    }
+}
+
+impl<H: Handle + ?Sized> Handle for &H {
+    type Tally = H::Tally;
+
+    fn policy(&self) -> &Policy<H::Tally> {
+        (**self).policy()
+    }
+
+    fn now(&self) -> Option<Instant> {
+        (**self).now()
     }
 }
 
