@@ -206,6 +206,12 @@ impl<H: Handle> Call<H> {
         }
     }
 
+    /// Ends the call here, whatever it would do next, and says how it stands. Its counts are settled as for one that is
+    /// dropped.
+    pub fn abandon(self) -> Report {
+        self.report()
+    }
+
     /// Steps 2 to 4: an attempt starts.
     #[inline]
     fn attempt(&mut self, now: Instant, retry: Option<Reservation>, rng: &mut impl Rng) -> Step {
@@ -259,7 +265,7 @@ impl<H: Handle> Call<H> {
         let policy = self.handle.policy();
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
         let told = match reply.retry() {
-            Retry::Never => return self.end(if reply.is_accepted() { Stop::Accepted } else { Stop::Final }),
+            Retry::Never => return self.end(settled(reply)),
             Retry::Backoff => None,
             Retry::After(wait) => Some(wait),
         };
@@ -311,14 +317,20 @@ impl<H: Handle> Call<H> {
         Step::Done(self.report())
     }
 
-    /// How the call ended; before its end, as if it ended here for want of more attempts.
+    /// How the call ended, or how it would if nobody asked it on.
     fn report(&self) -> Report {
         let stop = match self.state {
             State::Over(stop) => stop,
-            _ => Stop::AttemptsSpent,
+            State::Replied(reply) if reply.retry() == Retry::Never => settled(reply),
+            State::Due { .. } | State::InFlight { .. } | State::Replied(_) => Stop::Abandoned,
         };
         Report::new(stop, self.attempts, self.seen, self.shadow, self.handle.policy().config())
     }
+}
+
+/// What a reply that is never retried ends a call with.
+const fn settled(reply: Reply) -> Stop {
+    if reply.is_accepted() { Stop::Accepted } else { Stop::Final }
 }
 
 /// Step 1, with the floor of retries that are always allowed.

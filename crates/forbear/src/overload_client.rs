@@ -88,7 +88,9 @@ impl<C: Clock, R: Rng, W: Tally> OverloadClient<C, R, W> {
                         Stop::Accepted => Outcome::Ok,
                         Stop::Throttled => Outcome::Throttled,
                         Stop::Budget => Outcome::Budget,
-                        Stop::Final | Stop::AttemptsSpent | Stop::Deadline | Stop::RetryAfter => Outcome::Failed,
+                        Stop::Final | Stop::AttemptsSpent | Stop::Deadline | Stop::RetryAfter | Stop::Abandoned => {
+                            Outcome::Failed
+                        }
                     };
                 }
             }

@@ -62,6 +62,8 @@ pub enum Stop {
     Deadline,
     /// The server asked for a longer wait than is allowed.
     RetryAfter,
+    /// The caller gave up on it before it was over.
+    Abandoned,
 }
 
 impl Stop {
@@ -75,6 +77,7 @@ impl Stop {
             Self::Throttled => "throttled",
             Self::Deadline => "deadline",
             Self::RetryAfter => "retry_after",
+            Self::Abandoned => "abandoned",
         }
     }
 }
@@ -119,6 +122,7 @@ impl Report {
             }
             Stop::Deadline => f.write_str("the next attempt would start past the deadline"),
             Stop::RetryAfter => f.write_str("the server asks for a longer wait than is allowed"),
+            Stop::Abandoned => f.write_str("the caller gave up"),
         }
     }
 }

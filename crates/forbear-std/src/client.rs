@@ -1,0 +1,305 @@
+//! One client for all threads that talk to one backend.
+
+use core::fmt;
+use std::sync::Arc;
+
+use forbear::rand_core::Rng;
+use forbear::{Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Report, Sleep, Step, Tally};
+
+use crate::{SharedWindow, SystemClock, ThreadRng};
+
+/// One client for all threads that talk to one backend.
+///
+/// A cheap handle: clones share the counts, the budget and the mode. Keep one for each backend, and for each criticality
+/// where a service has several.
+///
+/// ```
+/// use forbear_std::{Client, Reply};
+///
+/// let client = Client::default();
+/// let answer = client.call(
+///     || "42".parse::<i32>(), // one attempt; in earnest, a request
+///     |result| match result {
+///         Ok(_) => Reply::ACCEPTED,
+///         Err(_) => Reply::PERMANENT,
+///     },
+/// );
+/// assert_eq!(answer.unwrap(), 42);
+/// assert_eq!(client.counts().accepts, 1);
+/// ```
+pub struct Client<C = SystemClock, R = ThreadRng, W = SharedWindow> {
+    shared: Arc<Shared<C, W>>,
+    rng: R,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+struct Shared<C, W> {
+    clock: C,
+    policy: Policy<W>,
+}
+
+/// Is told how each call ended: for logs, metrics, or a look at shadow mode.
+///
+/// Closures over `&Report` are observers.
+///
+/// ```
+/// use forbear_std::{Client, Report, Reply};
+///
+/// let client = Client::default().observed(|report: &Report| eprintln!("{report}"));
+/// let _ = client.call(|| Ok::<_, ()>(1), |_| Reply::ACCEPTED); // accepted on the first attempt
+/// ```
+pub trait Observer: Send + Sync {
+    /// A call ended as the report says.
+    fn ended(&self, report: &Report);
+}
+
+impl<F: Fn(&Report) + Send + Sync> Observer for F {
+    fn ended(&self, report: &Report) {
+        self(report);
+    }
+}
+
+impl Client {
+    /// A client of this configuration, over the window of two minutes, the system's clock and a generator per thread.
+    pub fn new(config: Config) -> Self {
+        Client::with(SystemClock, ThreadRng, config, SharedWindow::default())
+    }
+}
+
+/// A client of [`Config::resilient`].
+impl Default for Client {
+    fn default() -> Self {
+        Self::new(Config::resilient())
+    }
+}
+
+impl<C, R, W> Client<C, R, W> {
+    /// A client over another clock, generator or window: for tests, and for windows of another length.
+    ///
+    /// Clones of the client clone the generator. One that is a handle, as [`ThreadRng`], draws on; a generator with state
+    /// of its own would repeat itself, so put it behind a handle.
+    pub fn with(clock: C, rng: R, config: Config, window: W) -> Self {
+        Self { shared: Arc::new(Shared { clock, policy: Policy::new(config, window) }), rng, observer: None }
+    }
+
+    /// This handle, and what is cloned from it, with an observer that is told of the end of each call.
+    #[must_use]
+    pub fn observed(mut self, observer: impl Observer + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        self.shared.policy.config()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.shared.clock
+    }
+
+    /// What is done with decisions now.
+    pub fn mode(&self) -> Mode {
+        self.shared.policy.mode()
+    }
+
+    /// Switches what is done with decisions, for all clones at once and for calls that run.
+    pub fn set_mode(&self, mode: Mode) {
+        self.shared.policy.set_mode(mode);
+    }
+
+    /// Tells the observer, if there is one, how a call ended.
+    ///
+    /// For adapters that run the machine themselves; [`call`](Self::call) does it.
+    #[inline]
+    pub fn ended(&self, report: &Report) {
+        if let Some(observer) = &self.observer {
+            observer.ended(report);
+        }
+    }
+}
+
+impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
+    /// The generator.
+    pub fn rng(&self) -> R {
+        self.rng.clone()
+    }
+
+    /// The time as far as a call needs it: exact where a deadline depends on it, else coarse.
+    #[inline]
+    pub fn time(&self) -> Instant {
+        if self.config().deadline().is_some() { self.shared.clock.now() } else { self.shared.clock.coarse() }
+    }
+
+    /// What the window holds now.
+    pub fn counts(&self) -> Counts {
+        self.shared.policy.counts(self.time())
+    }
+
+    /// The attempts in the window, now.
+    pub fn requests(&self) -> u32 {
+        self.counts().requests
+    }
+
+    /// The accepted ones in the window, now.
+    pub fn accepts(&self) -> u32 {
+        self.counts().accepts
+    }
+
+    /// The retries in the window, now.
+    pub fn retries(&self) -> u32 {
+        self.counts().retries
+    }
+
+    /// The probability that an attempt made now would be refused, in 0 to 1.
+    pub fn reject_probability(&self) -> f64 {
+        self.shared.policy.reject_probability(self.time())
+    }
+
+    /// A call as a loop of the caller's own: for sends that do not fit a closure.
+    ///
+    /// ```
+    /// use forbear_std::{Client, Reply};
+    ///
+    /// let client = Client::default();
+    /// let mut connection = [503, 200].into_iter(); // in earnest, something borrowed mutably
+    ///
+    /// let mut call = client.begin();
+    /// let mut last = None;
+    /// while call.ready() {
+    ///     let status = connection.next().unwrap();
+    ///     call.reply(forbear::http::status(status));
+    ///     last = Some(Ok::<_, ()>(status));
+    /// }
+    /// assert_eq!(call.finish(last).unwrap(), 200);
+    /// ```
+    pub fn begin(&self) -> Attempts<'_, C, R, W> {
+        Attempts { call: Call::new(self), client: self, report: None }
+    }
+}
+
+impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
+    /// One call: `send` is one attempt, `classify` says what its result means. Waits block the thread.
+    ///
+    /// After at least one reply the last result comes back untouched, whatever ended the retries. A blocking `send`
+    /// cannot be cut: give it a timeout of its own; an attempt timeout of the configuration is not enforced here, and a
+    /// deadline keeps the next attempt from starting.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if nothing was sent, [`Error::Failed`] with what the last send returned.
+    ///
+    /// # Panics
+    ///
+    /// Only where `send` or `classify` does. The attempt then stays counted, and the client usable.
+    #[inline]
+    pub fn call<T, E>(
+        &self,
+        mut send: impl FnMut() -> Result<T, E>,
+        classify: impl Fn(&Result<T, E>) -> Reply,
+    ) -> Result<T, Error<E>> {
+        let mut call = Call::new(self);
+        let mut rng = self.rng.clone();
+        let mut last = None;
+        loop {
+            match call.next(self.time(), &mut rng) {
+                Step::Send { .. } => {
+                    let result = send();
+                    call.reply(self.time(), classify(&result));
+                    last = Some(result);
+                }
+                Step::Wait(delay) => self.shared.clock.sleep(delay),
+                Step::Done(report) => {
+                    self.ended(&report);
+                    return report.resolve(last);
+                }
+            }
+        }
+    }
+}
+
+/// Another handle of the same client.
+impl<C, R: Clone, W> Clone for Client<C, R, W> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), rng: self.rng.clone(), observer: self.observer.clone() }
+    }
+}
+
+impl<C: Clock, R, W: Tally> Handle for Client<C, R, W> {
+    type Tally = W;
+
+    #[inline]
+    fn policy(&self) -> &Policy<W> {
+        &self.shared.policy
+    }
+
+    fn now(&self) -> Option<Instant> {
+        Some(self.shared.clock.now())
+    }
+}
+
+impl<C, R, W> fmt::Debug for Client<C, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("policy", &self.shared.policy).finish_non_exhaustive()
+    }
+}
+
+/// A call as a loop of the caller's own: ask [`ready`](Self::ready), send, tell [`reply`](Self::reply), until it is over.
+#[must_use = "a call does nothing until it is asked whether it is ready"]
+pub struct Attempts<'c, C: Clock, R, W: Tally> {
+    call: Call<&'c Client<C, R, W>>,
+    client: &'c Client<C, R, W>,
+    report: Option<Report>,
+}
+
+impl<C: Sleep, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
+    /// Whether to send an attempt now; blocks for as long as it has to wait. After false the call is over.
+    pub fn ready(&mut self) -> bool {
+        loop {
+            match self.call.next(self.client.time(), &mut self.client.rng()) {
+                Step::Send { .. } => return true,
+                Step::Wait(delay) => self.client.clock().sleep(delay),
+                Step::Done(report) => {
+                    if self.report.replace(report).is_none() {
+                        self.client.ended(&report);
+                    }
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Tells what came back from the attempt.
+    pub fn reply(&mut self, reply: Reply) {
+        self.call.reply(self.client.time(), reply);
+    }
+
+    /// The result of the call, given what the last attempt returned.
+    ///
+    /// Called before the call is over, it ends it: nothing more is sent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::call`].
+    pub fn finish<T, E>(self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
+        let report = match self.report {
+            Some(report) => report,
+            None => {
+                let report = self.call.abandon();
+                self.client.ended(&report);
+                report
+            }
+        };
+        report.resolve(last)
+    }
+}
+
+impl<C: Clock, R, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempts")
+            .field("attempts", &self.call.attempts())
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! The system's monotonic clock, with a cheap reading for counting.
+
+use core::time::Duration;
+
+use forbear::{Clock, Instant, Sleep};
+
+/// The system's monotonic clock.
+///
+/// On Linux [`coarse`](Clock::coarse) reads the clock of the last timer tick, which lags by up to 4 ms and costs a
+/// fraction of an exact reading; elsewhere both are the same.
+///
+/// ```
+/// use forbear::Clock;
+/// use forbear_std::SystemClock;
+///
+/// let before = SystemClock.coarse();
+/// assert!(SystemClock.now() >= before);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+#[cfg(target_os = "linux")]
+mod source {
+    use super::{Duration, Instant};
+    use rustix::time::{ClockId, clock_gettime};
+
+    fn read(clock: ClockId) -> Instant {
+        let time = clock_gettime(clock);
+        // Neither is ever negative: both count since the system started.
+        Instant::from_origin(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+
+    #[inline]
+    pub(super) fn exact() -> Instant {
+        read(ClockId::Monotonic)
+    }
+
+    #[inline]
+    pub(super) fn coarse() -> Instant {
+        read(ClockId::MonotonicCoarse)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod source {
+    use super::Instant;
+    use std::sync::OnceLock;
+
+    pub(super) fn exact() -> Instant {
+        static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+        Instant::from_origin(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
+    }
+
+    pub(super) use exact as coarse;
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Instant {
+        source::exact()
+    }
+
+    #[inline]
+    fn coarse(&self) -> Instant {
+        source::coarse()
+    }
+}
+
+impl Sleep for SystemClock {
+    fn sleep(&self, delay: Duration) {
+        std::thread::sleep(delay);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_readings_are_of_one_clock() {
+        let before = SystemClock.now();
+        let coarse = SystemClock.coarse();
+        // Some timers tick only every 10 ms.
+        assert!(coarse.saturating_add(Duration::from_secs(1)) > before);
+        assert!(coarse <= SystemClock.now());
+    }
+
+    #[test]
+    fn sleeping_takes_as_long_as_asked_for() {
+        let before = SystemClock.now();
+        SystemClock.sleep(Duration::from_millis(5));
+        assert!(SystemClock.now().saturating_since(before) >= Duration::from_millis(5));
+    }
+}
