@@ -1,0 +1,17 @@
+//! What every client of forbear is held against: vectors, a naive oracle, and the runners for both.
+//!
+//! * [`vectors`] reads the files that say call by call what must happen,
+//! * [`oracle`] is the specification once more, as plainly as it can be written,
+//! * [`Subject`] and [`Client`] are what a client implements to be tested, a few lines each,
+//! * [`run`] holds a subject against the vectors, and [`Conformance`] makes a test target of it.
+
+mod core_clients;
+mod harness;
+pub mod oracle;
+pub mod run;
+mod subject;
+pub mod vectors;
+
+pub use core_clients::{Atomic, Compact, CoreCall, CoreOverload, CoreRetrying, Plain, Windows};
+pub use harness::Conformance;
+pub use subject::{Client, Ended, Observed, Outcome, SharedClock, SharedScript, Subject};
