@@ -1,2 +1,104 @@
-//! The checks and tools of the project.
-fn main() {}
+//! The checks and tools of the project: `cargo xtask --help` lists them, `cargo xtask ci` runs every check.
+
+mod bare_metal;
+mod ci;
+mod coverage;
+mod deps;
+mod doc;
+mod features;
+mod fmt;
+mod lint;
+mod loom;
+mod no_std;
+mod process;
+mod publish;
+mod test;
+mod tidy;
+mod tools;
+mod tree;
+mod tsan;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The checks and tools of forbear.
+///
+/// The stages fmt, tidy, tree, lint, test, doc and features need cargo alone. Every other command says what it needs, and
+/// installs cargo's tools itself. Debian's packages are installed only for root, and only with --install or where the
+/// variable CI is set.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    /// Install missing Debian packages with apt-get (as root; implied where the variable CI is set)
+    #[arg(long, global = true)]
+    install: bool,
+    #[command(subcommand)]
+    task: Task,
+}
+
+/// One command. To add one: a file, a variant here and its arm below; to make it a stage: a word in `ci.rs`.
+#[derive(Subcommand)]
+enum Task {
+    Ci(ci::Args),
+    Fmt(fmt::Args),
+    Tidy(tidy::Args),
+    Tree(tree::Args),
+    Lint(lint::Args),
+    Test(test::Args),
+    Doc(doc::Args),
+    Features(features::Args),
+    NoStd(no_std::Args),
+    Publish(publish::Args),
+    Deps(deps::Args),
+    Loom(loom::Args),
+    Tsan(tsan::Args),
+    Coverage(coverage::Args),
+}
+
+impl Task {
+    fn run(self) -> Result<()> {
+        match self {
+            Task::Ci(args) => ci::run(&args),
+            Task::Fmt(args) => fmt::run(&args),
+            Task::Tidy(args) => tidy::run(&args),
+            Task::Tree(args) => tree::run(&args),
+            Task::Lint(args) => lint::run(&args),
+            Task::Test(args) => test::run(&args),
+            Task::Doc(args) => doc::run(&args),
+            Task::Features(args) => features::run(&args),
+            Task::NoStd(args) => no_std::run(&args),
+            Task::Publish(args) => publish::run(&args),
+            Task::Deps(args) => deps::run(&args),
+            Task::Loom(args) => loom::run(&args),
+            Task::Tsan(args) => tsan::run(&args),
+            Task::Coverage(args) => coverage::run(&args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    tools::allow_debian_packages(cli.install);
+    match cli.task.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
