@@ -1,0 +1,231 @@
+//! What a storm is made of: its flags, and the settings that they resolve to.
+
+use std::{fmt, path::PathBuf};
+
+use clap::{Args as ClapArgs, ValueEnum};
+use forbear::Config;
+use serde::Serialize;
+
+use super::{
+    Failure,
+    demand::Demand,
+    phases::{Phase, Phases},
+};
+
+/// Overload real HTTP servers, and see how five ways of retrying treat them.
+///
+/// Starts one HTTP/1.1 server per strategy on 127.0.0.1, each with the same capacity, and sends all of them the same demand at the same
+/// time: healthy, then overloaded, then an outage, then healthy again. The demand is an open loop (a Poisson process): it does not slow
+/// down because the answers do. The work behind a server is simulated, so a storm costs little CPU; the sockets, the requests and the
+/// clients are real.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(after_long_help = READING, allow_negative_numbers = true)]
+pub(crate) struct Args {
+    /// Demand during the overload, in multiples of the capacity
+    #[arg(long, value_name = "TIMES", default_value = "10", value_parser = positive, help_heading = "Demand")]
+    demand: f64,
+    /// Demand in the other phases, in multiples of the capacity
+    #[arg(long, value_name = "TIMES", default_value = "0.8", value_parser = positive, help_heading = "Demand")]
+    healthy_demand: f64,
+    /// Clients that share the demand; each knows only what it has seen itself
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Demand")]
+    clients: u32,
+    /// Seed of the demand and of the clients' generators
+    #[arg(long, default_value_t = 1, help_heading = "Demand")]
+    seed: u64,
+
+    /// Requests a second that a server can do
+    #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = positive, help_heading = "Servers")]
+    capacity: f64,
+    /// Work in a rejection, as a share of the work in a request
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share, help_heading = "Servers")]
+    reject_cost: f64,
+    /// First of the ports to listen on, one per strategy [default: any that are free]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Servers")]
+    pub(super) port: Option<u16>,
+
+    /// Seconds that forbear's clients remember (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200 or 3600)
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = window, help_heading = "Clients")]
+    window: u32,
+    /// What forbear's clients start from
+    #[arg(long, value_enum, default_value_t = Preset::Overload, help_heading = "Clients")]
+    preset: Preset,
+    /// K of forbear: how many requests are sent for each that is accepted
+    #[arg(long, default_value_t = 2.0, help_heading = "Clients")]
+    k: f64,
+    /// Retries as a share of requests, for both budgets (forbear's and tower's)
+    #[arg(long, default_value = "0.1", value_parser = ratio, help_heading = "Clients")]
+    ratio: f64,
+    /// Attempts of a call, for all that retry
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Clients")]
+    attempts: u32,
+
+    /// Healthy phase [default: 0.3 windows]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), help_heading = "Phases")]
+    healthy_seconds: Option<u32>,
+    /// Overload, longer than the window: it is judged after its first [default: 1.7 windows]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), help_heading = "Phases")]
+    overload_seconds: Option<u32>,
+    /// Outage [default: 0.6 windows]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), help_heading = "Phases")]
+    outage_seconds: Option<u32>,
+    /// Recovery [default: 3 windows]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), help_heading = "Phases")]
+    recovery_seconds: Option<u32>,
+
+    /// Folder for the plot, storm.svg
+    #[arg(long, value_name = "DIR", default_value = "out", help_heading = "Output")]
+    pub(super) out: PathBuf,
+    /// Write the figures to this file as well
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// A configuration of forbear, before K, ratio and attempts are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Preset {
+    /// Throttle and retry budget, to the letter of the SRE book
+    Overload,
+    /// What a service should run: backoff and the extensions as well
+    Resilient,
+}
+
+const READING: &str = "\
+What the servers do:
+  A request takes 1/capacity seconds of work, and work is done one after the other. Up to a fifth of a second of work (at least ten
+  requests) may wait; what comes on top is answered 503 at once, and saying so costs work too, 10 % of a request by default. That is
+  why a server that is asked for ten times its capacity can end up serving nobody: it is busy saying no. During the outage a server
+  answers 503 to everything, at no cost, like a proxy with nothing behind it.
+
+What the clients do:
+  no retries       one attempt
+  plain retries    three attempts, one right after the other
+  backoff          three attempts, exponential backoff with jitter from 100 ms (backon)
+  retry budget     three attempts, retries at most a tenth of what was served in a window (tower's TpsBudget, no minimum a second)
+  forbear          three attempts, retry budget and adaptive throttling (K = 2) over the window, no backoff
+
+How to read the figures:
+  Load is what reaches the server, goodput is what is served, both in multiples of the capacity. Demand, load, goodput, local rejects
+  (calls that were never sent), retries and latency are those of the overload after its first window: forbear needs about that long
+  to see what it is up against. The latency is that of calls that were served, retries included. Recovery is the first second after
+  the outage from which three seconds long at least 95 % of the calls are served.
+
+  In the plot, grey is what could have been served and the dashed line is the capacity. With a shorter outage or a shorter window
+  forbear recovers sooner: the accepts it remembers are what lets it send.
+
+  forbear-lab storm --window 120      the specification's window, every phase stretched to it: a quarter of an hour
+  forbear-lab storm --reject-cost 0   saying no is free: the load still differs, goodput hardly
+
+Ctrl-C ends the storm and reports what was seen so far.";
+
+/// Everything that decides about a storm, and that its JSON repeats.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Settings {
+    pub(super) capacity: f64,
+    pub(super) reject_cost: f64,
+    /// In multiples of the capacity.
+    pub(super) demand: f64,
+    pub(super) healthy_demand: f64,
+    pub(super) clients: usize,
+    pub(super) window: u32,
+    pub(super) preset: Preset,
+    pub(super) k: f64,
+    pub(super) ratio: f64,
+    pub(super) attempts: u32,
+    pub(super) seed: u64,
+    #[serde(rename = "phase_seconds")]
+    pub(super) phases: Phases,
+    /// What preset, k, ratio and attempts come to.
+    #[serde(skip)]
+    pub(super) forbear: Config,
+}
+
+impl Settings {
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let asked = [args.healthy_seconds, args.overload_seconds, args.outage_seconds, args.recovery_seconds];
+        let preset = match args.preset {
+            Preset::Overload => Config::overload(),
+            Preset::Resilient => Config::resilient(),
+        };
+        let forbear = preset.to_builder().k(args.k).retry_ratio(args.ratio).max_attempts(args.attempts).build();
+        Ok(Self {
+            capacity: args.capacity,
+            reject_cost: args.reject_cost,
+            demand: args.demand,
+            healthy_demand: args.healthy_demand,
+            clients: args.clients as usize,
+            window: args.window,
+            preset: args.preset,
+            k: args.k,
+            ratio: args.ratio,
+            attempts: args.attempts,
+            seed: args.seed,
+            phases: Phases::new(asked, args.window)?,
+            forbear: forbear.map_err(Failure::Config)?,
+        })
+    }
+
+    /// The same arrivals, each time.
+    pub(super) fn demand(&self) -> Demand {
+        let rate = |times: f64| times * self.capacity;
+        Demand::new(self.seed, self.phases.clone(), self.clients, rate(self.healthy_demand), rate(self.demand))
+    }
+
+    /// What could be served in a phase, in multiples of the capacity.
+    pub(super) fn servable(&self, phase: Phase) -> f64 {
+        match phase {
+            Phase::Healthy | Phase::Recovery => self.healthy_demand.min(1.0),
+            Phase::Overload => self.demand.min(1.0),
+            Phase::Outage => 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { capacity, reject_cost, demand, healthy_demand, clients, seed, phases, .. } = self;
+        let Self { window, preset, k, ratio, attempts, .. } = self;
+        let preset = format!("{preset:?}").to_lowercase();
+        writeln!(f, "servers  {capacity} requests/s each, a rejection costs {reject_cost} of a request")?;
+        writeln!(
+            f,
+            "demand   {demand}x capacity in the overload, else {healthy_demand}x; {clients} clients, seed {seed}"
+        )?;
+        writeln!(f, "clients  {attempts} attempts; forbear: {preset}, window {window} s, K {k}, retry ratio {ratio}")?;
+        write!(f, "phases   {phases}; {} s in all", phases.total_seconds())
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "not a number".to_owned())
+}
+
+fn within(text: &str, allowed: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
+    let value = number(text)?;
+    allowed(value).then_some(value).ok_or_else(|| format!("must be {range}"))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    within(text, |v| v > 0.0 && v <= 100_000.0, "above 0 and at most 100000")
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    within(text, |v| (0.0..=1.0).contains(&v), "from 0 to 1")
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    within(text, |v| (0.0..=100.0).contains(&v), "from 0 to 100")
+}
+
+fn seconds() -> impl clap::builder::TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(0..=86_400)
+}
+
+fn window(text: &str) -> Result<u32, String> {
+    let known = super::WINDOWS;
+    text.parse().ok().filter(|seconds| known.contains(seconds)).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(u32::to_string).collect();
+        format!("a window's length is part of its type, and this binary has {} s", names.join(", "))
+    })
+}

@@ -1,0 +1,132 @@
+//! Five ways to ask again, behind one trait.
+
+mod backoff;
+mod budget;
+mod forbear;
+mod plain;
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    rc::Rc,
+    sync::Arc,
+};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::{StatusCode, Uri, body::Bytes};
+use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
+use tokio::time::Instant;
+
+use super::record::{Live, Record};
+
+pub(super) use self::{backoff::Backoff, budget::Budget, forbear::Forbear, plain::Plain};
+
+/// The five, in the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    NoRetries,
+    PlainRetries,
+    Backoff,
+    Budget,
+    Forbear,
+}
+
+impl Strategy {
+    pub(super) const ALL: [Self; 5] = [Self::NoRetries, Self::PlainRetries, Self::Backoff, Self::Budget, Self::Forbear];
+
+    /// For machines.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::NoRetries => "no-retries",
+            Self::PlainRetries => "plain-retries",
+            Self::Backoff => "backoff",
+            Self::Budget => "retry-budget",
+            Self::Forbear => "forbear",
+        }
+    }
+
+    /// What it is made of, in a few words.
+    pub(super) const fn means(self) -> &'static str {
+        match self {
+            Self::NoRetries => "one attempt",
+            Self::PlainRetries => "again, at once",
+            Self::Backoff => "backon, with jitter",
+            Self::Budget => "tower's TpsBudget",
+            Self::Forbear => "budget and throttle",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name().replace('-', " "))
+    }
+}
+
+/// One client's way to get something out of the backend; it lives as long as the storm.
+pub(super) trait Client {
+    /// Sends as often as it sees fit, and says whether it was served.
+    async fn call(&self, request: &Request<'_>) -> Result<(), Unserved>;
+}
+
+/// The backend did not serve this: it said 503, or did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unserved;
+
+/// The road to a backend, shared by all clients of a strategy: they pool their connections, but not what they know.
+#[derive(Debug)]
+pub(super) struct Road {
+    pub(super) start: Instant,
+    pub(super) http: Http<HttpConnector, Empty<Bytes>>,
+    pub(super) uri: Uri,
+    pub(super) record: Rc<RefCell<Record>>,
+    pub(super) live: Arc<Live>,
+}
+
+/// What one call sends, once or again.
+#[derive(Debug)]
+pub(super) struct Request<'r> {
+    road: &'r Road,
+    sent: Cell<u32>,
+}
+
+impl<'r> Request<'r> {
+    pub(super) fn new(road: &'r Road) -> Self {
+        Self { road, sent: Cell::new(0) }
+    }
+
+    /// How often it was sent.
+    pub(super) fn sent(&self) -> u32 {
+        self.sent.get()
+    }
+
+    /// On the clock that a policy counts by.
+    pub(super) fn now(&self) -> ::forbear::Instant {
+        let elapsed = self.road.start.elapsed().as_micros();
+        ::forbear::Instant::from_micros(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    /// Sends it, for real.
+    pub(super) async fn send(&self) -> Result<(), Unserved> {
+        let road = self.road;
+        if self.sent.replace(self.sent.get() + 1) > 0 {
+            road.record.borrow_mut().at(road.start.elapsed()).retries += 1;
+        }
+        match self.exchange().await {
+            Ok(StatusCode::OK) => Ok(()),
+            Ok(_) => Err(Unserved),
+            Err(_) => {
+                road.record.borrow_mut().broken += 1;
+                Err(Unserved)
+            }
+        }
+    }
+
+    async fn exchange(&self) -> Result<StatusCode, Box<dyn std::error::Error>> {
+        let response = self.road.http.get(self.road.uri.clone()).await?;
+        let status = response.status();
+        // Read to its end, so that the connection can be used again.
+        response.into_body().collect().await?;
+        Ok(status)
+    }
+}

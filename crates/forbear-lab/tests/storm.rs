@@ -1,0 +1,160 @@
+//! Short storms over real sockets: the shape of what comes out, the order of the strategies, and the exit codes.
+
+use std::{
+    io::Read,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn storm() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forbear-lab"));
+    command.arg("storm").stdin(Stdio::null());
+    command
+}
+
+/// A folder of its own for each test.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = storm().args(arguments).output().unwrap();
+    only_line(&output)
+}
+
+/// Exit code 2, one line, nothing else.
+fn only_line(output: &Output) -> String {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(output.stdout.is_empty());
+    stderr
+}
+
+#[test]
+fn forbear_serves_most_at_a_bounded_load() {
+    let folder = folder("order");
+    let figures = folder.join("storm.json");
+    let output = storm()
+        .args(["--window", "2", "--capacity", "40", "--clients", "40", "--overload-seconds", "6"])
+        .args(["--healthy-seconds", "1", "--outage-seconds", "1", "--recovery-seconds", "3"])
+        .arg("--out")
+        .arg(&folder)
+        .arg("--json")
+        .arg(&figures)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let report: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
+    let overload = |name: &str, field: &str| -> f64 {
+        let strategies = report["strategies"].as_array().unwrap();
+        let strategy = strategies.iter().find(|strategy| strategy["name"] == name).unwrap();
+        strategy["overload"][field].as_f64().unwrap()
+    };
+    let load = |name| overload(name, "load_over_capacity");
+    let goodput = |name| overload(name, "goodput_over_capacity");
+
+    assert!(load("plain-retries") > 10.0);
+    assert!(load("backoff") > 10.0);
+    assert!(load("forbear") < 5.0);
+    for other in ["no-retries", "plain-retries", "backoff", "retry-budget"] {
+        assert!(load("forbear") < load(other), "{other}");
+        assert!(goodput("forbear") > goodput(other), "{other}");
+    }
+
+    let table = text(&output.stdout);
+    for strategy in report["strategies"].as_array().unwrap() {
+        let recovery = &strategy["recovery_s"];
+        assert!(recovery.is_null() || recovery.is_u64(), "{recovery}");
+        assert!(table.contains(&strategy["name"].as_str().unwrap().replace('-', " ")));
+    }
+    assert_eq!(report["interrupted"], false);
+    assert_eq!(report["config"]["window"], 2);
+    assert_eq!(report["config"]["phase_seconds"]["overload"], 6);
+    assert!(table.contains("window 2 s"), "the configuration is printed");
+
+    let picture = std::fs::read_to_string(folder.join("storm.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_wrong_flag_is_one_line_that_names_it() {
+    assert!(refused(&["--windw", "3"]).contains("--windw"));
+    assert!(refused(&["--port", "many"]).contains("--port"));
+    assert!(refused(&["--demand", "inf"]).contains("--demand"));
+    assert!(refused(&["--ratio", "-1"]).contains("--ratio"));
+    assert!(refused(&["--k", "NaN"]).contains("k is NaN"));
+    assert!(refused(&["--clients", "0"]).contains("--clients"));
+    assert!(refused(&["--port", "65535"]).contains("65535"));
+    assert!(refused(&["--overload-seconds", "10"]).contains("window of 10 s"));
+    let window = refused(&["--window", "7"]);
+    assert!(window.contains("120, 300, 600, 1200, 3600"), "{window}");
+}
+
+#[test]
+fn a_busy_port_is_one_line_that_names_it() {
+    let busy = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = busy.local_addr().unwrap().port().to_string();
+    let line = refused(&["--port", &port]);
+    assert!(line.contains(&format!("127.0.0.1:{port}")), "{line}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_found_out_at_the_start() {
+    let file = folder("outputs").join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let file = file.to_str().unwrap();
+    assert!(refused(&["--out", file]).contains(file));
+    let line = refused(&["--out", folder("outputs").to_str().unwrap(), "--json", &format!("{file}/figures.json")]);
+    assert!(line.contains("figures.json"), "{line}");
+}
+
+#[test]
+fn help_says_how_to_read_it() {
+    let output = storm().arg("--help").output().unwrap();
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    for word in ["goodput", "capacity", "Ctrl-C", "--reject-cost", "--window"] {
+        assert!(help.contains(word), "{word}");
+    }
+}
+
+/// Reads until the storm has begun, interrupts it, and sees what it had to say.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_reports_what_there_is() {
+    let folder = folder("interrupt");
+    let figures = folder.join("storm.json");
+    let mut child = storm()
+        .args(["--capacity", "20", "--clients", "5", "--window", "3600", "--out"])
+        .arg(&folder)
+        .arg("--json")
+        .arg(&figures)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Off a terminal the first phase is announced by a line, once the storm can be interrupted.
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_exact(&mut [0]).unwrap();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(text(&output.stdout).contains("interrupted"));
+    let report: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert!(report["strategies"][0]["overload"]["load_over_capacity"].is_null());
+    assert!(folder.join("storm.svg").exists());
+}
