@@ -202,14 +202,19 @@ impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
         let mut call = Call::new(self);
         let mut rng = self.rng.clone();
         let mut last = None;
+        let mut now = self.time();
         loop {
-            match call.next(self.time(), &mut rng) {
+            match call.next(now, &mut rng) {
                 Step::Send { .. } => {
                     let result = send();
-                    call.reply(self.time(), classify(&result));
+                    now = self.time();
+                    call.reply(now, classify(&result));
                     last = Some(result);
                 }
-                Step::Wait(delay) => self.shared.clock.sleep(delay),
+                Step::Wait(delay) => {
+                    self.shared.clock.sleep(delay);
+                    now = self.time();
+                }
                 Step::Done(report) => {
                     self.ended(&report);
                     return report.resolve(last);

@@ -24,6 +24,7 @@ mod source {
     use super::{Duration, Instant};
     use rustix::time::{ClockId, clock_gettime};
 
+    #[inline]
     fn read(clock: ClockId) -> Instant {
         let time = clock_gettime(clock);
         // Neither is ever negative: both count since the system started.

@@ -181,14 +181,23 @@ impl<H: Handle> Call<H> {
     /// same report again.
     #[inline]
     pub fn next(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
-        if let State::InFlight { .. } = self.state {
-            self.reply(now, Reply::UNREACHABLE);
-        }
         match self.state {
             State::Due { retry: None } => {
                 self.begun = now;
                 self.attempt(now, None, rng)
             }
+            State::Replied(reply) if reply.retry() == Retry::Never => self.end(settled(reply)),
+            _ => self.go_on(now, rng),
+        }
+    }
+
+    /// What few calls come to: a retry, or a question out of turn.
+    #[inline(never)]
+    fn go_on(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
+        if let State::InFlight { .. } = self.state {
+            self.reply(now, Reply::UNREACHABLE);
+        }
+        match self.state {
             State::Due { retry } => self.attempt(now, retry, rng),
             State::Replied(reply) => self.decide(now, reply, rng),
             State::InFlight { .. } | State::Over(_) => Step::Done(self.report()),
@@ -226,17 +235,20 @@ impl<H: Handle> Call<H> {
         if mode != Mode::Off {
             let second = now.second();
             let mut seen = window.counts(second);
-            if config.grace > 0 && config.k.is_some_and(|k| throttle::may_reject(seen.requests, seen.accepts, k)) {
+            // The usual case, for which nothing else need be known: no draw would be rejected.
+            let k = config.k.filter(|k| !throttle::never_rejects(seen.requests, seen.accepts, *k));
+            if k.is_some() && config.grace > 0 {
                 seen.in_flight = window.in_flight(second, config.grace);
             }
             self.seen = seen;
             let counted = if retry == Some(Reservation::Made) { window.retry(second) } else { window.request(second) };
             asked = Some(counted);
             self.state = State::InFlight { asked, since: now };
-            if let Some(k) = config.k {
+            if config.k.is_some() {
                 let draw = rng.next_u64();
                 let judged = seen.judged();
-                if judged >= config.min_requests && throttle::rejects(judged, seen.accepts, k, draw) {
+                if judged >= config.min_requests && k.is_some_and(|k| throttle::rejects(judged, seen.accepts, k, draw))
+                {
                     if mode == Mode::Enforce {
                         if config.grace > 0 {
                             window.refuse(counted);
@@ -340,6 +352,7 @@ fn allows_retry(config: &Config, retries: u32, requests: u32) -> bool {
 }
 
 impl<H: Handle> Drop for Call<H> {
+    #[inline]
     fn drop(&mut self) {
         let policy = self.handle.policy();
         match self.state {

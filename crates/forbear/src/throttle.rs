@@ -70,14 +70,6 @@ pub fn unit(draw: u64) -> f64 {
 /// ```
 pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     let k = Scaled::from_bits(k.0);
-
-    // A healthy backend ends here: rounded down, k * accepts is still no less than the requests.
-    let coarse = (k.mantissa as u64 >> 21) * accepts as u64;
-    let shift = -21 - k.exponent;
-    if shift >= 0 && shift < 64 && coarse >> shift >= requests as u64 {
-        return false;
-    }
-
     let allowed = Scaled { mantissa: k.mantissa * accepts as u128, exponent: k.exponent }.rounded();
     let Some(excess) = excess(requests, allowed) else { return false };
     let draw = draw >> 11;
@@ -93,9 +85,15 @@ pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     excess.exceeds(threshold)
 }
 
-/// Whether p is above 0 for these counts, so that some draw would be rejected.
-pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
-    rejects(requests, accepts, k, 0)
+/// Whether p is 0 for these counts for certain, by a multiplication and a shift: what a healthy backend comes to.
+///
+/// False says nothing: K is rounded down to 32 bits here.
+#[inline]
+pub(crate) const fn never_rejects(requests: u32, accepts: u32, k: K) -> bool {
+    let k = Scaled::from_bits(k.0);
+    let allowed = (k.mantissa as u64 >> 21) * accepts as u64;
+    let shift = -21 - k.exponent;
+    shift >= 0 && shift < 64 && allowed >> shift >= requests as u64
 }
 
 /// `requests - allowed`, rounded as a double, where that is above 0.
@@ -138,6 +136,17 @@ mod tests {
         assert!(!rejects(0, 0, K::DEFAULT, 0));
         assert!(!rejects(200, 100, K::DEFAULT, 0));
         assert!(rejects(201, 100, K::DEFAULT, 0));
+    }
+
+    #[test]
+    fn what_is_never_rejected_has_no_probability() {
+        for k in [0.5, 1.0, 1.5, 2.0, 2.1, 1e9, 1e300, f64::MAX].map(|k| K::new(k).unwrap()) {
+            for (requests, accepts) in [(0, 0), (1, 1), (3, 2), (200, 100), (201, 100), (u32::MAX, u32::MAX)] {
+                let never = never_rejects(requests, accepts, k);
+                assert!(!never || reject_probability(requests, accepts, k) == 0.0, "{requests} {accepts} {k:?}");
+            }
+        }
+        assert!(never_rejects(200, 100, K::DEFAULT) && !never_rejects(201, 100, K::DEFAULT));
     }
 
     #[test]
