@@ -90,6 +90,13 @@ enum Reservation {
     None,
 }
 
+/// A [`Step`] without its report.
+enum Action {
+    Send,
+    Wait(Duration),
+    End,
+}
+
 /// One call of any number of attempts, without I/O: it is told the time, draws from a generator that it is lent, and
 /// answers what to do next.
 ///
@@ -181,6 +188,16 @@ impl<H: Handle> Call<H> {
     /// same report again.
     #[inline]
     pub fn next(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
+        // Made here, in the caller's code, so that a report which nobody looks at is never made.
+        match self.advance(now, rng) {
+            Action::Send => Step::Send { within: self.within(now) },
+            Action::Wait(delay) => Step::Wait(delay),
+            Action::End => Step::Done(self.report()),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Instant, rng: &mut impl Rng) -> Action {
         match self.state {
             State::Due { retry: None } => {
                 self.begun = now;
@@ -193,14 +210,14 @@ impl<H: Handle> Call<H> {
 
     /// What few calls come to: a retry, or a question out of turn.
     #[inline(never)]
-    fn go_on(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
+    fn go_on(&mut self, now: Instant, rng: &mut impl Rng) -> Action {
         if let State::InFlight { .. } = self.state {
             self.reply(now, Reply::UNREACHABLE);
         }
         match self.state {
             State::Due { retry } => self.attempt(now, retry, rng),
             State::Replied(reply) => self.decide(now, reply, rng),
-            State::InFlight { .. } | State::Over(_) => Step::Done(self.report()),
+            State::InFlight { .. } | State::Over(_) => Action::End,
         }
     }
 
@@ -223,11 +240,10 @@ impl<H: Handle> Call<H> {
 
     /// Steps 2 to 4: an attempt starts.
     #[inline]
-    fn attempt(&mut self, now: Instant, retry: Option<Reservation>, rng: &mut impl Rng) -> Step {
+    fn attempt(&mut self, now: Instant, retry: Option<Reservation>, rng: &mut impl Rng) -> Action {
         let policy = self.handle.policy();
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
-        let left = config.deadline().map(|deadline| self.begun.saturating_add(deadline));
-        if retry.is_some() && left.is_some_and(|end| now > end) {
+        if retry.is_some() && self.end_of_time().is_some_and(|end| now > end) {
             return self.end(Stop::Deadline);
         }
 
@@ -264,16 +280,27 @@ impl<H: Handle> Call<H> {
 
         self.attempts = self.attempts.saturating_add(1);
         self.state = State::InFlight { asked, since: now };
-        let left = left.map(|end| end.saturating_since(now));
-        let within = match (config.attempt_timeout(), left) {
+        Action::Send
+    }
+
+    /// What an attempt that starts now may take.
+    #[inline]
+    fn within(&self, now: Instant) -> Option<Duration> {
+        let left = self.end_of_time().map(|end| end.saturating_since(now));
+        match (self.handle.policy().config().attempt_timeout(), left) {
             (Some(timeout), Some(left)) => Some(timeout.min(left)),
             (timeout, left) => timeout.or(left),
-        };
-        Step::Send { within }
+        }
+    }
+
+    /// When the deadline is.
+    #[inline]
+    fn end_of_time(&self) -> Option<Instant> {
+        self.handle.policy().config().deadline().map(|deadline| self.begun.saturating_add(deadline))
     }
 
     /// Step 1, and how long to wait: a reply came, and says whether it may be retried.
-    fn decide(&mut self, now: Instant, reply: Reply, rng: &mut impl Rng) -> Step {
+    fn decide(&mut self, now: Instant, reply: Reply, rng: &mut impl Rng) -> Action {
         let policy = self.handle.policy();
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
         let told = match reply.retry() {
@@ -313,23 +340,24 @@ impl<H: Handle> Call<H> {
             (None, Some(backoff)) => backoff.delay(self.attempts, rng.next_u64()),
             (None, None) => return self.attempt(now, Some(reservation), rng),
         };
-        let end = config.deadline().map(|deadline| self.begun.saturating_add(deadline));
-        if end.is_some_and(|end| now.saturating_add(wait) > end) {
+        if self.end_of_time().is_some_and(|end| now.saturating_add(wait) > end) {
             return self.end(Stop::Deadline);
         }
-        Step::Wait(wait)
+        Action::Wait(wait)
     }
 
     /// Ends the call, and gives back the reservation of a retry that will not start.
-    fn end(&mut self, stop: Stop) -> Step {
+    #[inline]
+    fn end(&mut self, stop: Stop) -> Action {
         if let State::Due { retry: Some(Reservation::Made) } = self.state {
             self.handle.policy().window().release();
         }
         self.state = State::Over(stop);
-        Step::Done(self.report())
+        Action::End
     }
 
     /// How the call ended, or how it would if nobody asked it on.
+    #[inline]
     fn report(&self) -> Report {
         let stop = match self.state {
             State::Over(stop) => stop,

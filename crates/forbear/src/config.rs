@@ -144,11 +144,13 @@ impl Config {
     }
 
     /// How long a call may take in all.
+    #[inline]
     pub const fn deadline(&self) -> Option<Duration> {
         limit(self.deadline)
     }
 
     /// How long an attempt may take.
+    #[inline]
     pub const fn attempt_timeout(&self) -> Option<Duration> {
         limit(self.attempt_timeout)
     }
@@ -169,6 +171,7 @@ impl Config {
     }
 }
 
+#[inline]
 const fn limit(micros: u64) -> Option<Duration> {
     if micros == NONE { None } else { Some(Duration::from_micros(micros)) }
 }

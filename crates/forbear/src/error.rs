@@ -91,6 +91,7 @@ impl Report {
     /// # Errors
     ///
     /// As the [`Error`] says.
+    #[inline]
     pub fn resolve<T, E>(self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
         match last {
             Some(Ok(value)) => Ok(value),

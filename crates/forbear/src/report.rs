@@ -83,6 +83,7 @@ impl Stop {
 }
 
 impl Report {
+    #[inline]
     pub(crate) fn new(stop: Stop, attempts: u32, counts: Counts, shadow: Option<Stop>, config: &Config) -> Self {
         let k = if counts.judged() >= config.min_requests { config.k } else { None };
         Self { stop, attempts, counts, shadow, k }
