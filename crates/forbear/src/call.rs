@@ -250,16 +250,16 @@ impl<H: Handle> Call<H> {
         let mut asked = None;
         if mode != Mode::Off {
             let second = now.second();
-            let mut seen = window.counts(second);
+            let (mut seen, counted) = window.attempt(second, retry == Some(Reservation::Made));
+            asked = Some(counted);
+            self.state = State::InFlight { asked, since: now };
             // The usual case, for which nothing else need be known: no draw would be rejected.
             let k = config.k.filter(|k| !throttle::never_rejects(seen.requests, seen.accepts, *k));
             if k.is_some() && config.grace > 0 {
-                seen.in_flight = window.in_flight(second, config.grace);
+                // This attempt is among them by now, and is not judged by itself.
+                seen.in_flight = window.in_flight(second, config.grace).saturating_sub(1);
             }
             self.seen = seen;
-            let counted = if retry == Some(Reservation::Made) { window.retry(second) } else { window.request(second) };
-            asked = Some(counted);
-            self.state = State::InFlight { asked, since: now };
             if config.k.is_some() {
                 let draw = rng.next_u64();
                 let judged = seen.judged();

@@ -44,6 +44,13 @@ pub trait Tally {
     /// Counts a request, and returns the second that it was counted in.
     fn request(&self, second: u64) -> u64;
 
+    /// Starts an attempt: reads the counts, then counts a [`request`](Self::request), or a [`retry`](Self::retry) that was
+    /// reserved. What every call begins with, so a memory may do it in one go.
+    fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
+        let counts = self.counts(second);
+        (counts, if reserved { self.retry(second) } else { self.request(second) })
+    }
+
     /// Marks a request that was counted in second `asked` as refused here: nothing is in flight for it.
     fn refuse(&self, asked: u64);
 

@@ -153,13 +153,21 @@ impl<const N: usize, C: Counter> Window<N, C> {
         }
     }
 
-    /// Moves the head to `second` where that is newer, emptying what leaves the window; returns the head.
+    /// Moves the head to `second` where that is newer; returns the head.
+    #[inline]
     fn advance(&self, second: u64) -> u64 {
         let head = self.head.get();
         if second <= head {
             return head;
         }
-        let gap = second - head;
+        self.turn(second);
+        second
+    }
+
+    /// Moves the head to `second`, emptying what leaves the window.
+    #[inline(never)]
+    fn turn(&self, second: u64) {
+        let gap = second.saturating_sub(self.head.get());
         for _ in 0..gap.min(N as u64) {
             let at = usize::from(self.at.get()) + 1;
             let at = if at < N { at } else { 0 };
@@ -172,10 +180,9 @@ impl<const N: usize, C: Counter> Window<N, C> {
             }
         }
         for age in 0..gap.min(YOUNG as u64) {
-            self.open(second - age).set(0);
+            self.open(second.saturating_sub(age)).set(0);
         }
         self.head.set(second);
-        second
     }
 
     /// The bucket of `second`, if that is in the window and not in the future.
@@ -212,6 +219,24 @@ impl<const N: usize, C: Counter> Window<N, C> {
         }
     }
 
+    /// Counts a request of the head's second, in flight from now on.
+    fn start(&self, second: u64) {
+        self.count(Event::Request);
+        let open = self.open(second);
+        open.set(open.get().saturating_add(1));
+    }
+
+    /// The counts, as of the head.
+    fn held(&self) -> Counts {
+        Counts {
+            requests: self.sum(Event::Request),
+            accepts: self.sum(Event::Accept),
+            retries: self.sum(Event::Retry),
+            waiting: self.waiting.get(),
+            in_flight: 0,
+        }
+    }
+
     fn sum(&self, event: Event) -> u32 {
         u32::try_from(self.total.of(event).get()).unwrap_or(u32::MAX)
     }
@@ -220,13 +245,7 @@ impl<const N: usize, C: Counter> Window<N, C> {
 impl<const N: usize, C: Counter> Tally for Window<N, C> {
     fn counts(&self, second: u64) -> Counts {
         self.advance(second);
-        Counts {
-            requests: self.sum(Event::Request),
-            accepts: self.sum(Event::Accept),
-            retries: self.sum(Event::Retry),
-            waiting: self.waiting.get(),
-            in_flight: 0,
-        }
+        self.held()
     }
 
     fn in_flight(&self, second: u64, grace: u8) -> u32 {
@@ -237,10 +256,19 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
 
     fn request(&self, second: u64) -> u64 {
         let second = self.advance(second);
-        self.count(Event::Request);
-        let open = self.open(second);
-        open.set(open.get().saturating_add(1));
+        self.start(second);
         second
+    }
+
+    fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
+        let second = self.advance(second);
+        let counts = self.held();
+        self.start(second);
+        if reserved {
+            self.count(Event::Retry);
+            self.release();
+        }
+        (counts, second)
     }
 
     fn refuse(&self, asked: u64) {
@@ -277,10 +305,7 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
     }
 
     fn retry(&self, second: u64) -> u64 {
-        let second = self.request(second);
-        self.count(Event::Retry);
-        self.release();
-        second
+        self.attempt(second, true).1
     }
 
     fn release(&self) {
