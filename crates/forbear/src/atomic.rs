@@ -4,13 +4,12 @@
 //! than the window finds a newer second in its place and counts into nothing. The sums over past seconds are cached
 //! under a *generation*, which changes whenever the head moves on or a past second changes after all:
 //!
-//! * A reader whose generation is not that of the cache adds the past seconds up once more, and *seals* each as it does.
-//! * Whoever writes to a sealed bucket is late, and starts a new generation after it.
-//! * Whoever creates a bucket looks at the head afterwards by a read-modify-write, which cannot miss a head that moved
-//!   on before; if it did, the bucket is late as well.
+//! * A reader whose generation is not that of the cache adds the past seconds up once more, and *seals* the bucket of each
+//!   as it does, one that nobody has counted in included.
+//! * Whoever writes to a sealed bucket is late, and starts a new generation after it, before anything else that it does.
 //!
-//! So what is cached is never wrong, only at times not used. Nothing waits for another thread: an exchange that fails has
-//! failed because another one succeeded.
+//! So what is cached lacks at most the writes of threads that are still at them. Nothing waits for another thread: an
+//! exchange that fails has failed because another one succeeded.
 //!
 //! Retries that wait are one number with a sequence beside it. It is read before the sums that a budget is decided by, and
 //! exchanged after them: whoever reserved in between makes the exchange fail.
@@ -41,9 +40,26 @@ mod bucket {
         word & MAX
     }
 
-    /// The first count of a second.
-    pub(super) const fn first(second: u64) -> u64 {
-        second << (COUNT_BITS + 1) | 1
+    /// The bucket of a second in which nothing was counted.
+    const fn empty(second: u64) -> u64 {
+        second << (COUNT_BITS + 1)
+    }
+
+    /// One more in `second`, that of the word or a later one; `None` where the word is full.
+    pub(super) const fn one_more(word: u64, second: u64) -> Option<u64> {
+        if self::second(word) < second {
+            Some(empty(second) | 1)
+        } else if count(word) < MAX {
+            Some(word + 1)
+        } else {
+            None
+        }
+    }
+
+    /// The word with the seal of `second`, its own or a later one.
+    pub(super) const fn sealed(word: u64, second: u64) -> u64 {
+        let word = if self::second(word) < second { empty(second) } else { word };
+        word | SEALED
     }
 }
 
@@ -239,23 +255,11 @@ impl<const N: usize> AtomicWindow<N> {
     fn record(&self, event: Event, second: u64) {
         let word = self.word(event, second);
         let mut old = word.load(Acquire);
-        loop {
-            let created = bucket::second(old) < second;
-            if bucket::second(old) > second || !created && bucket::count(old) == bucket::MAX {
-                return;
-            }
-            let new = if created { bucket::first(second) } else { old + 1 };
+        while bucket::second(old) <= second {
+            let Some(new) = bucket::one_more(old, second) else { return };
             match word.compare_exchange_weak(old, new, AcqRel, Acquire) {
-                Ok(_) if created => {
-                    // A load might see an old head. A read-modify-write sees the newest.
-                    let head = self.summary.head.fetch_add(0, AcqRel);
-                    if stamped::value(head) > second {
-                        self.next_generation();
-                    }
-                    return;
-                }
                 Ok(_) => {
-                    if old & bucket::SEALED != 0 {
+                    if new & bucket::SEALED != 0 {
                         self.next_generation();
                     }
                     return;
@@ -301,15 +305,16 @@ impl<const N: usize> AtomicWindow<N> {
         for second in (now + 1).saturating_sub(N as u64)..now {
             let word = self.word(event, second);
             let mut old = word.load(Acquire);
-            while bucket::second(old) == second {
-                if old & bucket::SEALED == 0
-                    && let Err(newer) = word.compare_exchange_weak(old, old | bucket::SEALED, AcqRel, Acquire)
-                {
-                    old = newer;
-                    continue;
+            while bucket::second(old) <= second {
+                let sealed = bucket::sealed(old, second);
+                if sealed == old {
+                    sum = sum.saturating_add(bucket::count(old));
+                    break;
                 }
-                sum = sum.saturating_add(bucket::count(old));
-                break;
+                old = match word.compare_exchange_weak(old, sealed, AcqRel, Acquire) {
+                    Ok(_) => sealed,
+                    Err(newer) => newer,
+                };
             }
         }
         self.summary.past[event as usize].store(stamped::with(head, sum), Release);
