@@ -45,6 +45,11 @@ mod bucket {
         second << (COUNT_BITS + 1)
     }
 
+    /// The count of `second`, 0 where the word is of another one.
+    pub(super) const fn count_of(word: u64, second: u64) -> u64 {
+        if self::second(word) == second { count(word) } else { 0 }
+    }
+
     /// One more in `second`, that of the word or a later one; `None` where the word is full.
     pub(super) const fn one_more(word: u64, second: u64) -> Option<u64> {
         if self::second(word) < second {
@@ -240,8 +245,10 @@ impl<const N: usize> AtomicWindow<N> {
         head
     }
 
-    fn word(&self, event: Event, second: u64) -> &AtomicU64 {
-        &self.ring[(second % N as u64) as usize][event as usize]
+    /// The buckets of `second`, or of another one at the same place of the ring.
+    #[inline]
+    fn row(&self, second: u64) -> &[AtomicU64; 3] {
+        &self.ring[(second % N as u64) as usize]
     }
 
     /// What was cached about past seconds is no longer so.
@@ -250,29 +257,30 @@ impl<const N: usize> AtomicWindow<N> {
         self.summary.head.fetch_add(stamped::NEXT, AcqRel);
     }
 
-    /// Counts `event` in the bucket of `second`, unless that has left the window for a newer one.
+    /// Counts `event` in the bucket of `second`, unless that has left the window for a newer one; returns the count before.
     #[inline]
-    fn record(&self, event: Event, second: u64) {
-        let word = self.word(event, second);
+    fn record(&self, row: &[AtomicU64; 3], event: Event, second: u64) -> u64 {
+        let word = &row[event as usize];
         let mut old = word.load(Acquire);
         while bucket::second(old) <= second {
-            let Some(new) = bucket::one_more(old, second) else { return };
+            let Some(new) = bucket::one_more(old, second) else { break };
             match word.compare_exchange_weak(old, new, AcqRel, Acquire) {
                 Ok(_) => {
                     if new & bucket::SEALED != 0 {
                         self.next_generation();
                     }
-                    return;
+                    break;
                 }
                 Err(newer) => old = newer,
             }
         }
+        bucket::count_of(old, second)
     }
 
     /// Takes one `event` back out of the bucket of `second`. A saturated one stays: how far it is past its end is not
     /// known.
     fn undo(&self, event: Event, second: u64) {
-        let word = self.word(event, second);
+        let word = &self.row(second)[event as usize];
         let mut old = word.load(Acquire);
         while bucket::second(old) == second && bucket::count(old) != 0 && bucket::count(old) != bucket::MAX {
             match word.compare_exchange_weak(old, old - 1, AcqRel, Acquire) {
@@ -291,10 +299,14 @@ impl<const N: usize> AtomicWindow<N> {
     /// afterwards.
     #[inline]
     fn sum(&self, event: Event, head: u64) -> u64 {
+        self.past(event, head).saturating_add(self.count(event, stamped::value(head)))
+    }
+
+    /// How many of `event` the seconds before the head's hold.
+    #[inline]
+    fn past(&self, event: Event, head: u64) -> u64 {
         let cached = self.summary.past[event as usize].load(Acquire);
-        let past =
-            if stamped::same_generation(cached, head) { stamped::value(cached) } else { self.add_up(event, head) };
-        past.saturating_add(self.count(event, stamped::value(head)))
+        if stamped::same_generation(cached, head) { stamped::value(cached) } else { self.add_up(event, head) }
     }
 
     /// Adds up the seconds before the head's, seals them, and caches the sum.
@@ -303,7 +315,7 @@ impl<const N: usize> AtomicWindow<N> {
         let now = stamped::value(head);
         let mut sum = 0u64;
         for second in (now + 1).saturating_sub(N as u64)..now {
-            let word = self.word(event, second);
+            let word = &self.row(second)[event as usize];
             let mut old = word.load(Acquire);
             while bucket::second(old) <= second {
                 let sealed = bucket::sealed(old, second);
@@ -322,9 +334,9 @@ impl<const N: usize> AtomicWindow<N> {
     }
 
     /// The count of `event` in the bucket of `second`, 0 where that holds another one.
+    #[inline]
     fn count(&self, event: Event, second: u64) -> u64 {
-        let word = self.word(event, second).load(Acquire);
-        if bucket::second(word) == second { bucket::count(word) } else { 0 }
+        bucket::count_of(self.row(second)[event as usize].load(Acquire), second)
     }
 
     /// Reads by a head until it stays the same over the reading.
@@ -388,8 +400,40 @@ impl<const N: usize> Tally for AtomicWindow<N> {
     #[inline]
     fn request(&self, second: u64) -> u64 {
         let second = stamped::value(self.enter(second));
-        self.record(Event::Request, second);
+        self.record(self.row(second), Event::Request, second);
         second
+    }
+
+    /// The same as reading and then counting, but looks each word up once.
+    #[inline]
+    fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
+        let head = self.enter(second);
+        let second = stamped::value(head);
+        let row = self.row(second);
+        let past = [Event::Request, Event::Accept, Event::Retry].map(|event| self.past(event, head));
+        let now =
+            [Event::Accept, Event::Retry].map(|event| bucket::count_of(row[event as usize].load(Acquire), second));
+        let waiting = reservation::waiting(self.reserved.load(Acquire));
+        if stamped::value(self.summary.head.load(Acquire)) != second {
+            // The second turned over meanwhile, and the sums may lack what has just left.
+            let counts = self.counts(second);
+            return (counts, if reserved { self.retry(second) } else { self.request(second) });
+        }
+        if reserved {
+            self.record(row, Event::Retry, second);
+        }
+        let before = self.record(row, Event::Request, second);
+        if reserved {
+            self.release();
+        }
+        let counts = Counts {
+            requests: clamp(past[0].saturating_add(before)),
+            accepts: clamp(past[1].saturating_add(now[0])),
+            retries: clamp(past[2].saturating_add(now[1])),
+            waiting,
+            in_flight: 0,
+        };
+        (counts, second)
     }
 
     fn refuse(&self, asked: u64) {
@@ -401,7 +445,7 @@ impl<const N: usize> Tally for AtomicWindow<N> {
     fn answer(&self, asked: u64, second: u64, accepted: bool) {
         let second = stamped::value(self.enter(second));
         if accepted {
-            self.record(Event::Accept, second);
+            self.record(self.row(second), Event::Accept, second);
             if asked == second {
                 return;
             }
@@ -439,8 +483,9 @@ impl<const N: usize> Tally for AtomicWindow<N> {
     /// allow one.
     fn retry(&self, second: u64) -> u64 {
         let second = stamped::value(self.enter(second));
-        self.record(Event::Retry, second);
-        self.record(Event::Request, second);
+        let row = self.row(second);
+        self.record(row, Event::Retry, second);
+        self.record(row, Event::Request, second);
         self.release();
         second
     }
