@@ -239,6 +239,7 @@ impl<C: Clock, R, W: Tally> Handle for Client<C, R, W> {
         &self.shared.policy
     }
 
+    #[inline]
     fn now(&self) -> Option<Instant> {
         Some(self.shared.clock.now())
     }

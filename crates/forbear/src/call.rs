@@ -1,5 +1,6 @@
 //! One call: the machine under every client, and the only place where the specification's steps stand in their order.
 
+use core::fmt;
 use core::time::Duration;
 
 use rand_core::Rng;
@@ -31,11 +32,33 @@ pub trait Handle {
     fn now(&self) -> Option<Instant> {
         None
     }
+
+    /// Settles the counts of a call that is dropped before its end.
+    #[doc(hidden)]
+    #[cold]
+    fn settle(&self, rest: Rest) {
+        let policy = self.policy();
+        let Some((asked, since)) = rest.in_flight else { return policy.window().release() };
+        if let Some(grace) = policy.config().in_flight_grace()
+            && self.now().is_some_and(|now| now.saturating_since(since) < grace)
+        {
+            policy.window().withdraw(asked);
+        }
+    }
+}
+
+/// What a call that is dropped before its end leaves in the window.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Rest {
+    /// The second in which the attempt in flight was counted, and when it was sent; else it is a retry that waits.
+    in_flight: Option<(u64, Instant)>,
 }
 
 impl<W: Tally> Handle for Policy<W> {
     type Tally = W;
 
+    #[inline]
     fn policy(&self) -> &Self {
         self
     }
@@ -44,12 +67,19 @@ impl<W: Tally> Handle for Policy<W> {
 impl<H: Handle + ?Sized> Handle for &H {
     type Tally = H::Tally;
 
+    #[inline]
     fn policy(&self) -> &Policy<H::Tally> {
         (**self).policy()
     }
 
+    #[inline]
     fn now(&self) -> Option<Instant> {
         (**self).now()
+    }
+
+    #[inline(always)]
+    fn settle(&self, rest: Rest) {
+        (**self).settle(rest);
     }
 }
 
@@ -68,26 +98,6 @@ pub enum Step {
     Wait(Duration),
     /// The call is over. What to give back is the last reply or error, if there was one.
     Done(Report),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// The next step is an attempt; if it is a retry, whether the budget holds a reservation for it.
-    Due { retry: Option<Reservation> },
-    /// Sent at `since`, and counted in the second `asked` if it is counted.
-    InFlight { asked: Option<u64>, since: Instant },
-    /// Answered.
-    Replied(Reply),
-    /// Ended.
-    Over(Stop),
-}
-
-/// Whether a retry is among the `waiting` of the window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Reservation {
-    Made,
-    /// Decided while the mode was off.
-    None,
 }
 
 /// A [`Step`] without its report.
@@ -136,39 +146,23 @@ enum Action {
 /// future, an unwinding thread) it stays counted as a request without an accept: it was sent, and servers impose
 /// timeouts by dropping, so forgetting it would blind the throttle just when a backend hangs. With
 /// [`in_flight_grace`](crate::ConfigBuilder::in_flight_grace) an attempt younger than that is taken back out.
-#[derive(Debug)]
 #[must_use = "a call does nothing until it is asked for its next step"]
 pub struct Call<H: Handle> {
     handle: H,
-    state: State,
-    /// When the first attempt was asked for.
-    begun: Instant,
-    attempts: u32,
-    most: u32,
-    /// The counts that the last decision saw.
-    seen: Counts,
-    /// What would have ended the call, were it not for shadow mode.
-    shadow: Option<Stop>,
+    progress: Progress,
 }
 
 impl<H: Handle> Call<H> {
     /// A call that has not begun.
+    #[inline]
     pub fn new(handle: H) -> Self {
-        let most = handle.policy().config().max_attempts;
-        Self {
-            handle,
-            state: State::Due { retry: None },
-            begun: Instant::ORIGIN,
-            attempts: 0,
-            most,
-            seen: Counts::ZERO,
-            shadow: None,
-        }
+        let progress = Progress::new(handle.policy().config());
+        Self { handle, progress }
     }
 
     /// The same call, but never sent twice, whatever comes back: for what must not be repeated.
     pub fn once(mut self) -> Self {
-        self.most = 1;
+        self.progress.most = 1;
         self
     }
 
@@ -179,7 +173,7 @@ impl<H: Handle> Call<H> {
 
     /// How often the call was sent so far.
     pub const fn attempts(&self) -> u32 {
-        self.attempts
+        self.progress.attempts
     }
 
     /// What to do now.
@@ -189,79 +183,150 @@ impl<H: Handle> Call<H> {
     // Inlined into the one or two loops of an adapter, where a healthy call costs half as much.
     #[inline(always)]
     pub fn next(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
-        // Made here, in the caller's code, so that a report which nobody looks at is never made.
-        match self.advance(now, rng) {
-            Action::Send => Step::Send { within: self.within(now) },
+        let policy = self.handle.policy();
+        match self.progress.advance(policy, now, rng) {
+            Action::Send => Step::Send { within: self.progress.within(policy.config(), now) },
             Action::Wait(delay) => Step::Wait(delay),
-            Action::End => Step::Done(self.report()),
-        }
-    }
-
-    #[inline(always)]
-    fn advance(&mut self, now: Instant, rng: &mut impl Rng) -> Action {
-        match self.state {
-            State::Due { .. } => {}
-            State::Replied(reply) if reply.retry() == Retry::Never => return self.end(settled(reply)),
-            _ => {
-                if let Some(action) = self.go_on(now, rng) {
-                    return action;
-                }
-            }
-        }
-        self.attempt(now, rng)
-    }
-
-    /// What few calls come to: a reply that may be retried, or a question out of turn. `None` where an attempt is due.
-    #[inline(never)]
-    fn go_on(&mut self, now: Instant, rng: &mut impl Rng) -> Option<Action> {
-        if let State::InFlight { .. } = self.state {
-            self.reply(now, Reply::UNREACHABLE);
-        }
-        match self.state {
-            State::Replied(reply) => self.decide(now, reply, rng),
-            State::Due { .. } => None,
-            State::InFlight { .. } | State::Over(_) => Some(Action::End),
+            Action::End => Step::Done(self.progress.report(policy.config())),
         }
     }
 
     /// Tells what came back from the attempt in flight; without one it does nothing.
-    #[inline]
+    #[inline(always)]
     pub fn reply(&mut self, now: Instant, reply: Reply) {
-        if let State::InFlight { asked, .. } = self.state {
-            if let Some(asked) = asked {
-                self.handle.policy().window().answer(asked, now.second(), reply.is_accepted());
-            }
-            self.state = State::Replied(reply);
-        }
+        self.progress.reply(self.handle.policy(), now, reply);
     }
 
     /// Ends the call here, whatever it would do next, and says how it stands. Its counts are settled as for one that is
     /// dropped.
     pub fn abandon(self) -> Report {
-        self.report()
+        self.progress.report(self.handle.policy().config())
+    }
+}
+
+impl<H: Handle> Drop for Call<H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(rest) = self.progress.rest() {
+            self.handle.settle(rest);
+        }
+    }
+}
+
+impl<H: Handle> fmt::Debug for Call<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The next step is the first attempt.
+    New,
+    /// The next step is a retry, which is among the `waiting` of the window.
+    Reserved,
+    /// The next step is a retry that was decided while the mode was off.
+    Unreserved,
+    /// Sent at `since`, and counted in the second `asked`.
+    InFlight,
+    /// Answered, as `accepted` and `retry` say.
+    Replied,
+    /// Ended: `stop`.
+    Over,
+}
+
+/// For [`Progress::asked`]: the attempt was sent while the mode was off.
+const NOT_COUNTED: u64 = u64::MAX;
+
+/// How far a call has come.
+///
+/// What few calls come to takes it by value, and its fields stand side by side rather than in the variants of the phase:
+/// so a call that goes well keeps it in registers.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    phase: Phase,
+    /// When the first attempt was asked for.
+    begun: Instant,
+    since: Instant,
+    asked: u64,
+    accepted: bool,
+    retry: Retry,
+    stop: Stop,
+    attempts: u32,
+    most: u32,
+    /// The counts that the last decision saw.
+    seen: Counts,
+    /// What would have ended the call, were it not for shadow mode.
+    shadow: Option<Stop>,
+}
+
+impl Progress {
+    #[inline]
+    const fn new(config: &Config) -> Self {
+        Self {
+            phase: Phase::New,
+            begun: Instant::ORIGIN,
+            since: Instant::ORIGIN,
+            asked: NOT_COUNTED,
+            accepted: false,
+            retry: Retry::Never,
+            stop: Stop::Abandoned,
+            attempts: 0,
+            most: config.max_attempts,
+            seen: Counts::ZERO,
+            shadow: None,
+        }
+    }
+
+    #[inline(always)]
+    fn advance<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Action {
+        match self.phase {
+            Phase::New => {}
+            Phase::Replied if self.is_final() => return self.end(self.settled()),
+            _ => {
+                let (after, action) = self.go_on(policy, now, rng);
+                // One by one: a copy of the whole would take the padding along, by way of memory.
+                (self.phase, self.stop, self.shadow) = (after.phase, after.stop, after.shadow);
+                self.seen = after.seen;
+                if let Some(action) = action {
+                    return action;
+                }
+            }
+        }
+        self.attempt(policy, now, rng)
+    }
+
+    /// What few calls come to: a retry, or a question out of turn. `None` where an attempt is to start.
+    #[inline(never)]
+    fn go_on<W: Tally>(mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> (Self, Option<Action>) {
+        if self.phase == Phase::InFlight {
+            self.reply(policy, now, Reply::UNREACHABLE);
+        }
+        let action = match self.phase {
+            Phase::Replied => self.decide(policy, now, rng),
+            Phase::Reserved | Phase::Unreserved if self.end_of_time(policy.config()).is_some_and(|end| now > end) => {
+                Some(self.end_early(policy, Stop::Deadline))
+            }
+            Phase::New | Phase::Reserved | Phase::Unreserved => None,
+            Phase::InFlight | Phase::Over => Some(Action::End),
+        };
+        (self, action)
     }
 
     /// Steps 2 to 4: an attempt starts.
     #[inline(always)]
-    fn attempt(&mut self, now: Instant, rng: &mut impl Rng) -> Action {
-        let retry = match self.state {
-            State::Due { retry } => retry,
-            _ => None,
-        };
-        match retry {
-            None => self.begun = now,
-            Some(_) if self.end_of_time().is_some_and(|end| now > end) => return self.end(Stop::Deadline),
-            Some(_) => {}
+    fn attempt<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Action {
+        let (config, window) = (policy.config(), policy.window());
+        if self.phase == Phase::New {
+            self.begun = now;
         }
-        let policy = self.handle.policy();
-        let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
-
-        let mut asked = None;
+        let mode = policy.mode();
+        self.asked = NOT_COUNTED;
         if mode != Mode::Off {
             let second = now.second();
-            let (mut seen, counted) = window.attempt(second, retry == Some(Reservation::Made));
-            asked = Some(counted);
-            self.state = State::InFlight { asked, since: now };
+            let (mut seen, asked) = window.attempt(second, self.phase == Phase::Reserved);
+            self.asked = asked;
             // The usual case, for which nothing else need be known: no draw would be rejected.
             let k = config.k.filter(|k| !throttle::never_rejects(seen.requests, seen.accepts, *k));
             if k.is_some() && config.grace > 0 {
@@ -276,44 +341,41 @@ impl<H: Handle> Call<H> {
                 {
                     if mode == Mode::Enforce {
                         if config.grace > 0 {
-                            window.refuse(counted);
+                            window.refuse(asked);
                         }
                         return self.end(Stop::Throttled);
                     }
                     self.shadow = self.shadow.or(Some(Stop::Throttled));
                 }
             }
-        } else if retry == Some(Reservation::Made) {
+        } else if self.phase == Phase::Reserved {
             window.release();
         }
 
         self.attempts = self.attempts.saturating_add(1);
-        self.state = State::InFlight { asked, since: now };
+        self.since = now;
+        self.phase = Phase::InFlight;
         Action::Send
     }
 
-    /// What an attempt that starts now may take.
-    #[inline]
-    fn within(&self, now: Instant) -> Option<Duration> {
-        let left = self.end_of_time().map(|end| end.saturating_since(now));
-        match (self.handle.policy().config().attempt_timeout(), left) {
-            (Some(timeout), Some(left)) => Some(timeout.min(left)),
-            (timeout, left) => timeout.or(left),
+    /// Step 5: the answer came.
+    #[inline(always)]
+    fn reply<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, reply: Reply) {
+        if self.phase == Phase::InFlight {
+            if self.asked != NOT_COUNTED {
+                policy.window().answer(self.asked, now.second(), reply.is_accepted());
+            }
+            self.accepted = reply.is_accepted();
+            self.retry = reply.retry();
+            self.phase = Phase::Replied;
         }
     }
 
-    /// When the deadline is.
-    #[inline]
-    fn end_of_time(&self) -> Option<Instant> {
-        self.handle.policy().config().deadline().map(|deadline| self.begun.saturating_add(deadline))
-    }
-
     /// Step 1, and how long to wait: a reply came, and says whether it may be retried.
-    fn decide(&mut self, now: Instant, reply: Reply, rng: &mut impl Rng) -> Option<Action> {
-        let policy = self.handle.policy();
+    fn decide<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Option<Action> {
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
-        let told = match reply.retry() {
-            Retry::Never => return Some(self.end(settled(reply))),
+        let told = match self.retry {
+            Retry::Never => return Some(self.end(self.settled())),
             Retry::Backoff => None,
             Retry::After(wait) => Some(wait),
         };
@@ -324,7 +386,7 @@ impl<H: Handle> Call<H> {
             return Some(self.end(Stop::RetryAfter));
         }
 
-        let mut reservation = Reservation::None;
+        self.phase = Phase::Unreserved;
         if mode != Mode::Off {
             let second = now.second();
             if let Err(counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests)) {
@@ -336,9 +398,8 @@ impl<H: Handle> Call<H> {
                 // Counted all the same, since it is sent all the same.
                 let _ = window.reserve(second, |_, _| true);
             }
-            reservation = Reservation::Made;
+            self.phase = Phase::Reserved;
         }
-        self.state = State::Due { retry: Some(reservation) };
 
         let wait = match (told, config.backoff) {
             (Some(wait), backoff) if config.retry_after_jitter => {
@@ -349,60 +410,78 @@ impl<H: Handle> Call<H> {
             (None, Some(backoff)) => backoff.delay(self.attempts, rng.next_u64()),
             (None, None) => return None,
         };
-        if self.end_of_time().is_some_and(|end| now.saturating_add(wait) > end) {
-            return Some(self.end(Stop::Deadline));
+        if self.end_of_time(config).is_some_and(|end| now.saturating_add(wait) > end) {
+            return Some(self.end_early(policy, Stop::Deadline));
         }
         Some(Action::Wait(wait))
     }
 
-    /// Ends the call, and gives back the reservation of a retry that will not start.
+    /// What an attempt that starts now may take.
+    #[inline]
+    fn within(&self, config: &Config, now: Instant) -> Option<Duration> {
+        let left = self.end_of_time(config).map(|end| end.saturating_since(now));
+        match (config.attempt_timeout(), left) {
+            (Some(timeout), Some(left)) => Some(timeout.min(left)),
+            (timeout, left) => timeout.or(left),
+        }
+    }
+
+    /// When the deadline is.
+    #[inline]
+    fn end_of_time(&self, config: &Config) -> Option<Instant> {
+        config.deadline().map(|deadline| self.begun.saturating_add(deadline))
+    }
+
     #[inline]
     fn end(&mut self, stop: Stop) -> Action {
-        if let State::Due { retry: Some(Reservation::Made) } = self.state {
-            self.handle.policy().window().release();
-        }
-        self.state = State::Over(stop);
+        self.phase = Phase::Over;
+        self.stop = stop;
         Action::End
+    }
+
+    /// Ends the call, and gives back the reservation of a retry that will not start.
+    fn end_early<W: Tally>(&mut self, policy: &Policy<W>, stop: Stop) -> Action {
+        if self.phase == Phase::Reserved {
+            policy.window().release();
+        }
+        self.end(stop)
+    }
+
+    #[inline]
+    const fn is_final(&self) -> bool {
+        matches!(self.retry, Retry::Never)
+    }
+
+    /// What a reply that is never retried ends a call with.
+    #[inline]
+    const fn settled(&self) -> Stop {
+        if self.accepted { Stop::Accepted } else { Stop::Final }
     }
 
     /// How the call ended, or how it would if nobody asked it on.
     #[inline]
-    fn report(&self) -> Report {
-        let stop = match self.state {
-            State::Over(stop) => stop,
-            State::Replied(reply) if reply.retry() == Retry::Never => settled(reply),
-            State::Due { .. } | State::InFlight { .. } | State::Replied(_) => Stop::Abandoned,
+    fn report(&self, config: &Config) -> Report {
+        let stop = match self.phase {
+            Phase::Over => self.stop,
+            Phase::Replied if self.is_final() => self.settled(),
+            _ => Stop::Abandoned,
         };
-        Report::new(stop, self.attempts, self.seen, self.shadow, self.handle.policy().config())
+        Report::new(stop, self.attempts, self.seen, self.shadow, config)
     }
-}
 
-/// What a reply that is never retried ends a call with.
-const fn settled(reply: Reply) -> Stop {
-    if reply.is_accepted() { Stop::Accepted } else { Stop::Final }
+    /// What a call that stops here leaves in the window.
+    #[inline(always)]
+    fn rest(&self) -> Option<Rest> {
+        match self.phase {
+            Phase::Reserved => Some(Rest { in_flight: None }),
+            Phase::InFlight if self.asked != NOT_COUNTED => Some(Rest { in_flight: Some((self.asked, self.since)) }),
+            _ => None,
+        }
+    }
 }
 
 /// Step 1, with the floor of retries that are always allowed.
 fn allows_retry(config: &Config, retries: u32, requests: u32) -> bool {
     retries < config.retry_floor
         || config.retry_ratio.is_none_or(|ratio| budget::allows_retry(retries, requests, ratio))
-}
-
-impl<H: Handle> Drop for Call<H> {
-    #[inline]
-    fn drop(&mut self) {
-        let policy = self.handle.policy();
-        match self.state {
-            State::Due { retry: Some(Reservation::Made) } => policy.window().release(),
-            State::InFlight { asked: Some(asked), since } => {
-                let grace = policy.config().in_flight_grace();
-                let young =
-                    grace.is_some_and(|grace| self.handle.now().is_some_and(|now| now.saturating_since(since) < grace));
-                if young {
-                    policy.window().withdraw(asked);
-                }
-            }
-            _ => {}
-        }
-    }
 }
