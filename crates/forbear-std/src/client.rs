@@ -1,10 +1,13 @@
 //! One client for all threads that talk to one backend.
 
-use core::fmt;
+use core::{fmt, mem};
+use forbear::call::Progress;
 use std::sync::Arc;
 
 use forbear::rand_core::Rng;
-use forbear::{Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Report, Sleep, Step, Tally};
+use forbear::{
+    Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Report, Retry, Sleep, Step, Tally,
+};
 
 use crate::{SharedWindow, SystemClock, ThreadRng};
 
@@ -199,12 +202,42 @@ impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
         mut send: impl FnMut() -> Result<T, E>,
         classify: impl Fn(&Result<T, E>) -> Reply,
     ) -> Result<T, Error<E>> {
-        let mut call = Call::new(self);
-        let mut rng = self.rng.clone();
-        let mut last = None;
-        let mut now = self.time();
+        let (mut call, mut rng) = (Call::new(self), self.rng.clone());
+        let now = self.time();
+        let step = call.next(now, &mut rng);
+        if !matches!(step, Step::Send { .. }) {
+            let progress = call.progress();
+            mem::forget(call);
+            return self.go_on(progress, now, Some(step), None, send, classify);
+        }
+        let result = send();
+        let (now, reply) = (self.time(), classify(&result));
+        call.reply(now, reply);
+        if reply.retry() != Retry::Never {
+            let progress = call.progress();
+            mem::forget(call);
+            return self.go_on(progress, now, None, Some(result), send, classify);
+        }
+        // Most calls end here, with their first reply: a straight line, half the cost of a loop.
+        let report = call.abandon();
+        self.ended(&report);
+        report.resolve(Some(result))
+    }
+
+    /// The rest of a call that does not end with its first reply.
+    #[inline(never)]
+    fn go_on<T, E>(
+        &self,
+        progress: Progress,
+        mut now: Instant,
+        mut step: Option<Step>,
+        mut last: Option<Result<T, E>>,
+        mut send: impl FnMut() -> Result<T, E>,
+        classify: impl Fn(&Result<T, E>) -> Reply,
+    ) -> Result<T, Error<E>> {
+        let (mut call, mut rng) = (Call::resume(self, progress), self.rng.clone());
         loop {
-            match call.next(now, &mut rng) {
+            match step.take().unwrap_or_else(|| call.next(now, &mut rng)) {
                 Step::Send { .. } => {
                     let result = send();
                     now = self.time();

@@ -197,8 +197,22 @@ impl<H: Handle> Call<H> {
         self.progress.reply(self.handle.policy(), now, reply);
     }
 
+    /// How far the call has come, to [`resume`](Self::resume) it from; whoever does must forget this one.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// A call that goes on where another one stood.
+    #[doc(hidden)]
+    pub const fn resume(handle: H, progress: Progress) -> Self {
+        Self { handle, progress }
+    }
+
     /// Ends the call here, whatever it would do next, and says how it stands. Its counts are settled as for one that is
     /// dropped.
+    #[inline]
     pub fn abandon(self) -> Report {
         self.progress.report(self.handle.policy().config())
     }
@@ -244,7 +258,8 @@ const NOT_COUNTED: u64 = u64::MAX;
 /// What few calls come to takes it by value, and its fields stand side by side rather than in the variants of the phase:
 /// so a call that goes well keeps it in registers.
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+#[doc(hidden)]
+pub struct Progress {
     phase: Phase,
     /// When the first attempt was asked for.
     begun: Instant,
