@@ -1,11 +1,14 @@
 //! `cargo xtask deps`: where dependencies come from, under which licences, and that each is used, once.
 
+use std::collections::HashSet;
+use std::fs;
+
 use anyhow::{Context, Result, bail};
-use cargo_metadata::{MetadataCommand, Package};
+use cargo_metadata::{Dependency, MetadataCommand, Package};
 use spdx::{Expression, LicenseReq};
 
-use crate::process::{Run, cargo};
-use crate::{tools, workspace};
+use crate::process::{Run, cargo, program};
+use crate::workspace;
 
 /// Licences that ask for no more than their notice.
 const LICENCES: [&str; 11] = [
@@ -28,27 +31,51 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<()> {
     let metadata = MetadataCommand::new().current_dir(workspace::root()).exec()?;
-    let complaints: Vec<String> = metadata.packages.iter().flat_map(complaints).collect();
-    complaints.iter().for_each(|complaint| println!("{complaint}"));
-    println!("{} packages: {} complaints about sources and licences", metadata.packages.len(), complaints.len());
+    let mut complaints: Vec<String> = metadata.packages.iter().flat_map(complaints).collect();
+    for package in metadata.workspace_packages() {
+        complaints.extend(unused(package)?);
+    }
+    complaints.extend(duplicates()?);
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    println!("{} packages, {} complaints", metadata.packages.len(), complaints.len());
+    if !complaints.is_empty() {
+        bail!("the dependencies are not as they should be");
+    }
+    Ok(())
+}
 
+/// Packages that a published crate brings in two versions, as cargo shows them.
+fn duplicates() -> Result<Option<String>> {
     let mut command = cargo("tree");
-    command.args(["--duplicates", "--edges", "normal", "--all-features"]);
+    command.args(["--quiet", "--duplicates", "--depth", "1", "--edges", "normal", "--all-features"]);
     for package in workspace::published()? {
         command.args(["--package", &package.name]);
     }
-    let duplicates = command.read()?;
-    print!("{duplicates}");
+    let tree = command.read()?;
+    let tree = tree.trim();
+    Ok((!tree.is_empty()).then(|| format!("two versions of the same package:\n{tree}")))
+}
 
-    tools::cargo_subcommand("cargo-machete", "0.9.2")?;
-    cargo("machete").arg("crates").arg("xtask").run().context("unused dependencies")?;
-    if !complaints.is_empty() {
-        bail!("unexpected sources or licences");
+/// Dependencies of a member that no file of it names.
+fn unused(package: &Package) -> Result<Vec<String>> {
+    let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+    let files = program("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--"])
+        // The examples in a README are doctests.
+        .args([folder.join("*.rs"), folder.join("*.md")])
+        .read()?;
+    let mut sources = String::new();
+    for name in files.lines() {
+        let path = workspace::root().join(name);
+        if path.exists() {
+            sources.push_str(&fs::read_to_string(path)?);
+        }
     }
-    if !duplicates.trim().is_empty() {
-        bail!("a published crate brings two versions of the same package");
-    }
-    Ok(())
+    let words: HashSet<&str> = sources.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let name = |dependency: &Dependency| dependency.rename.as_ref().unwrap_or(&dependency.name).replace('-', "_");
+    let unused = package.dependencies.iter().map(name).filter(|name| !words.contains(name.as_str()));
+    Ok(unused.map(|name| format!("{}: does not use {name}", package.name)).collect())
 }
 
 /// What is wrong with one package: it comes from the registry or the workspace, under a licence of the list.
