@@ -66,9 +66,8 @@ pub(crate) fn prepare(targets: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    tools::debian(&DEBIAN).with_context(|| {
-        format!("no compiler for {0}: `rustup target add {0}`, or Debian's compiler", missing.join(" "))
-    })?;
+    tools::debian(&DEBIAN)
+        .with_context(|| format!("no compiler for {0}: `rustup target add {0}`, or Debian's", missing.join(" ")))?;
     let sysroot = sysroot()?;
     missing.retain(|target| !libraries(&sysroot, target).exists());
     if missing.is_empty() { Ok(()) } else { build_sysroot(&sysroot, &missing) }

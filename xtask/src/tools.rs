@@ -35,7 +35,7 @@ pub(crate) fn debian(needed: &[Needed]) -> Result<()> {
     let may_install = MAY_INSTALL.get().copied().unwrap_or(false) && program("id", ["-u"]).read()?.trim() == "0";
     if !may_install {
         let packages = missing.join(" ");
-        bail!("missing; as root: `apt-get install --no-install-recommends {packages}` (or cargo xtask --install)");
+        bail!("as root, `apt-get install --no-install-recommends {packages}` (cargo xtask --install does it)");
     }
     if !UPDATED.swap(true, Ordering::Relaxed) {
         program("apt-get", ["update", "-qq"]).run()?;
