@@ -72,6 +72,10 @@ impl<const N: usize> Tally for LockedWindow<N> {
     fn release(&self) {
         self.lock().release();
     }
+
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+        self.lock().pace(change)
+    }
 }
 
 #[cfg(test)]
@@ -110,5 +114,7 @@ mod tests {
         window.withdraw(window.request(0));
         assert_eq!(window.counts(0).requests, 0);
         assert_eq!(window.in_flight(0, 1), 0);
+        assert!(window.pace(|_| (true, 7)));
+        assert!(!window.pace(|word| (word != 7, word)));
     }
 }

@@ -24,6 +24,7 @@ use loom::sync::atomic::AtomicU64;
 use core::fmt;
 
 use crate::counts::{Counts, Tally};
+use crate::recovery;
 use crate::window::{YOUNG, young_span};
 
 /// A count with the second that it belongs to: `second: 35 | sealed: 1 | count: 28`.
@@ -177,6 +178,7 @@ pub struct AtomicWindow<const N: usize = 120> {
     summary: Summary,
     ring: [[AtomicU64; 3]; N],
     reserved: AtomicU64,
+    pace: AtomicU64,
     /// What [`Tally::in_flight`] cannot read off the buckets, for the seconds young enough to matter.
     answers: [AtomicU64; YOUNG],
 }
@@ -207,6 +209,7 @@ impl<const N: usize> AtomicWindow<N> {
             summary: Summary { head: AtomicU64::new(0), past: [const { AtomicU64::new(0) }; 3] },
             ring: [const { [const { AtomicU64::new(0) }; 3] }; N],
             reserved: AtomicU64::new(0),
+            pace: AtomicU64::new(recovery::START),
             answers: [const { AtomicU64::new(answers::NONE) }; YOUNG],
         }
     }
@@ -220,6 +223,7 @@ impl<const N: usize> AtomicWindow<N> {
             summary: Summary { head: AtomicU64::new(0), past: from_fn(|_| AtomicU64::new(0)) },
             ring: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
             reserved: AtomicU64::new(0),
+            pace: AtomicU64::new(recovery::START),
             answers: from_fn(|_| AtomicU64::new(answers::NONE)),
         }
     }
@@ -495,6 +499,23 @@ impl<const N: usize> Tally for AtomicWindow<N> {
         while reservation::waiting(old) != 0 {
             match self.reserved.compare_exchange_weak(old, old - 1, AcqRel, Acquire) {
                 Ok(_) => return,
+                Err(newer) => old = newer,
+            }
+        }
+    }
+
+    /// Of several threads that find an extra send due, one wins; the others see its word.
+    #[inline]
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+        let mut old = self.pace.load(Acquire);
+        loop {
+            let (result, new) = change(old);
+            // A healthy client is at its fastest, and never writes.
+            if new == old {
+                return result;
+            }
+            match self.pace.compare_exchange_weak(old, new, AcqRel, Acquire) {
+                Ok(_) => return result,
                 Err(newer) => old = newer,
             }
         }

@@ -11,9 +11,10 @@ use crate::clock::Instant;
 use crate::config::{Config, Mode};
 use crate::counts::{Counts, Tally};
 use crate::policy::Policy;
+use crate::recovery::Recovery;
 use crate::reply::{Reply, Retry};
 use crate::report::{Report, Stop};
-use crate::throttle;
+use crate::throttle::{self, K};
 
 /// What a call holds on to for as long as it lasts: the policy, and the time when nobody is there to tell it.
 ///
@@ -39,10 +40,14 @@ pub trait Handle {
     fn settle(&self, rest: Rest) {
         let policy = self.policy();
         let Some((asked, since)) = rest.in_flight else { return policy.window().release() };
-        if let Some(grace) = policy.config().in_flight_grace()
-            && self.now().is_some_and(|now| now.saturating_since(since) < grace)
-        {
+        let young = policy
+            .config()
+            .in_flight_grace()
+            .is_some_and(|grace| self.now().is_some_and(|now| now.saturating_since(since) < grace));
+        if young {
             policy.window().withdraw(asked);
+        } else if policy.config().recovery.is_some() {
+            policy.window().pace(|word| (true, Recovery::answered(word, false)));
         }
     }
 }
@@ -351,9 +356,7 @@ impl Progress {
             self.seen = seen;
             if config.k.is_some() {
                 let draw = rng.next_u64();
-                let judged = seen.judged();
-                if judged >= config.min_requests && k.is_some_and(|k| throttle::rejects(judged, seen.accepts, k, draw))
-                {
+                if k.is_some_and(|k| throttles(config, window, k, seen, asked, draw)) {
                     if mode == Mode::Enforce {
                         if config.grace > 0 {
                             window.refuse(asked);
@@ -378,7 +381,11 @@ impl Progress {
     fn reply<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, reply: Reply) {
         if self.phase == Phase::InFlight {
             if self.asked != NOT_COUNTED {
-                policy.window().answer(self.asked, now.second(), reply.is_accepted());
+                let window = policy.window();
+                window.answer(self.asked, now.second(), reply.is_accepted());
+                if policy.config().recovery.is_some() {
+                    window.pace(|word| (true, Recovery::answered(word, reply.is_accepted())));
+                }
             }
             self.accepted = reply.is_accepted();
             self.retry = reply.retry();
@@ -492,6 +499,19 @@ impl Progress {
             Phase::InFlight if self.asked != NOT_COUNTED => Some(Rest { in_flight: Some((self.asked, self.since)) }),
             _ => None,
         }
+    }
+}
+
+/// Steps 2 and 4, where p may be above 0, with what is never throttled and what recovery sends all the same.
+fn throttles<W: Tally>(config: &Config, window: &W, k: K, seen: Counts, asked: u64, draw: u64) -> bool {
+    let (judged, accepts) = (seen.judged(), seen.accepts);
+    if judged < config.min_requests || !throttle::may_reject(judged, accepts, k) {
+        return false;
+    }
+    let refused = throttle::rejects(judged, accepts, k, draw);
+    match config.recovery {
+        Some(recovery) => !window.pace(|word| recovery.attempt(word, asked, draw, refused)),
+        None => refused,
     }
 }
 

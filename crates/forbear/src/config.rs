@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::backoff::{Backoff, micros};
 use crate::budget::RetryRatio;
+use crate::recovery::Recovery;
 use crate::throttle::K;
 use crate::window::MAX_GRACE;
 
@@ -33,6 +34,7 @@ pub struct Config {
     pub(crate) k: Option<K>,
     pub(crate) retry_ratio: Option<RetryRatio>,
     pub(crate) backoff: Option<Backoff>,
+    pub(crate) recovery: Option<Recovery>,
     /// Limits in microseconds, [`NONE`] for none.
     pub(crate) deadline: u64,
     pub(crate) attempt_timeout: u64,
@@ -55,6 +57,7 @@ impl Config {
             k: Some(K::DEFAULT),
             retry_ratio: Some(RetryRatio::DEFAULT),
             backoff: None,
+            recovery: None,
             deadline: NONE,
             attempt_timeout: NONE,
             max_retry_after: NONE,
@@ -78,15 +81,16 @@ impl Config {
     /// What a service should run: throttle, budget and backoff together, and the extensions that keep them fair to quiet
     /// and to fresh clients.
     ///
-    /// On top of the two specifications: [`min_requests`](ConfigBuilder::min_requests) 3,
-    /// [`in_flight_grace`](ConfigBuilder::in_flight_grace) of a second,
+    /// On top of the two specifications: [`recovery`](ConfigBuilder::recovery) at its default pace,
+    /// [`min_requests`](ConfigBuilder::min_requests) 2, [`in_flight_grace`](ConfigBuilder::in_flight_grace) of a second,
     /// [`max_retry_after`](ConfigBuilder::max_retry_after) of 30 seconds and
     /// [`retry_after_jitter`](ConfigBuilder::retry_after_jitter). It sets no deadline and no attempt timeout, since only
     /// the caller knows what its requests may take; set both where the transport does not.
     pub const fn resilient() -> Self {
         Self {
             backoff: Some(Backoff::DEFAULT),
-            min_requests: 3,
+            recovery: Some(Recovery::DEFAULT),
+            min_requests: 2,
             grace: 1,
             max_retry_after: 30_000_000,
             retry_after_jitter: true,
@@ -123,6 +127,11 @@ impl Config {
     /// How often a call is sent at the most.
     pub const fn max_attempts(&self) -> u32 {
         self.max_attempts
+    }
+
+    /// How extra sends are paced while the throttle refuses, `None` where there are none.
+    pub const fn recovery(&self) -> Option<Recovery> {
+        self.recovery
     }
 
     /// The requests below which nothing is throttled.
@@ -329,6 +338,20 @@ impl ConfigBuilder {
     /// Every attempt counts from its start, as the specification has it.
     pub const fn no_in_flight_grace(mut self) -> Self {
         self.config.grace = 0;
+        self
+    }
+
+    /// Comes back from a long outage an order of magnitude sooner than the formula alone: while the throttle refuses, one
+    /// attempt in a while is sent all the same, and the more of what was sent is accepted, the more. See
+    /// [`recovery`](crate::recovery).
+    pub const fn recovery(mut self, recovery: Recovery) -> Self {
+        self.config.recovery = Some(recovery);
+        self
+    }
+
+    /// The formula alone decides, as the specification has it.
+    pub const fn no_recovery(mut self) -> Self {
+        self.config.recovery = None;
         self
     }
 

@@ -73,6 +73,9 @@ pub trait Tally {
 
     /// Forgets a waiting retry that will not start.
     fn release(&self);
+
+    /// Changes the word that [`recovery`](crate::recovery) keeps, as one step, and returns what `change` says beside it.
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool;
 }
 
 /// No memory at all: what [`RetryingClient`](crate::RetryingClient) counts in.
@@ -104,4 +107,8 @@ impl Tally for () {
     }
 
     fn release(&self) {}
+
+    fn pace(&self, _: impl Fn(u64) -> (bool, u64)) -> bool {
+        false
+    }
 }

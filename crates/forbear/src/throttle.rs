@@ -85,6 +85,11 @@ pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     excess.exceeds(threshold)
 }
 
+/// Whether p is above 0 for these counts, so that some draw would be rejected.
+pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
+    rejects(requests, accepts, k, 0)
+}
+
 /// Whether p is 0 for these counts for certain, by a multiplication and a shift: what a healthy backend comes to.
 ///
 /// False says nothing: K is rounded down to 32 bits here.

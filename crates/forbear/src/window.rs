@@ -6,6 +6,7 @@ use core::fmt;
 use heapless::Vec;
 
 use crate::counts::{Counts, Tally};
+use crate::recovery;
 
 /// How many young seconds keep their attempts in flight apart: the longest grace is one less.
 pub(crate) const YOUNG: usize = 8;
@@ -119,6 +120,7 @@ pub struct Window<const N: usize = 120, C: Counter = u32> {
     /// Where in the ring the bucket of `head` is.
     at: Cell<u16>,
     waiting: Cell<u32>,
+    pace: Cell<u64>,
     /// Attempts without an answer, by the last seconds in which they began. Saturates, and then forgives fewer.
     open: [Cell<u16>; YOUNG],
 }
@@ -149,6 +151,7 @@ impl<const N: usize, C: Counter> Window<N, C> {
             head: Cell::new(0),
             at: Cell::new(0),
             waiting: Cell::new(0),
+            pace: Cell::new(recovery::START),
             open: [const { Cell::new(0) }; YOUNG],
         }
     }
@@ -310,6 +313,12 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
 
     fn release(&self) {
         self.waiting.set(self.waiting.get().saturating_sub(1));
+    }
+
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+        let (result, word) = change(self.pace.get());
+        self.pace.set(word);
+        result
     }
 }
 
