@@ -3,10 +3,13 @@
 //! * [`vectors`] reads the files that say call by call what must happen,
 //! * [`oracle`] is the specification once more, as plainly as it can be written,
 //! * [`Subject`] and [`Client`] are what a client implements to be tested, a few lines each,
+//! * [`exercise`] turns any bytes into a run of the core beside the oracle, and checks the [`invariants`],
 //! * [`run`] holds a subject against the vectors, and [`Conformance`] makes a test target of it.
 
 mod core_clients;
+pub mod exercise;
 mod harness;
+pub mod invariants;
 pub mod oracle;
 pub mod run;
 mod subject;

@@ -90,7 +90,7 @@ impl Window {
     fn advance(&mut self, second: u64) -> u64 {
         self.newest = self.newest.max(second.min(self.limits.last));
         let Self { limits, newest, .. } = *self;
-        self.seconds.retain(|second, _| second.saturating_add(limits.length) > newest || *second == newest);
+        self.seconds.retain(|second, _| newest - second < limits.length);
         newest
     }
 
@@ -315,9 +315,17 @@ impl World {
         Counts { in_flight, ..counts }
     }
 
-    fn allows_retry(&self, retries: u32, requests: u32) -> bool {
-        let Some(ratio) = self.config.retry_ratio() else { return true };
-        retries < self.config.retry_floor() || allows_retry(retries, requests, ratio)
+    /// The probability that an attempt with these counts is refused.
+    pub fn reject_probability(&self, counts: Counts) -> f64 {
+        observed(&self.config, counts).reject_probability
+    }
+}
+
+/// Step 1 with the floor below it.
+fn budget(config: Config) -> impl Fn(u32, u32) -> bool {
+    move |retries, requests| {
+        let Some(ratio) = config.retry_ratio() else { return true };
+        retries < config.retry_floor() || allows_retry(retries, requests, ratio)
     }
 }
 
@@ -355,22 +363,35 @@ enum State {
 }
 
 /// One call of the machine that joins both specifications.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Call {
     state: State,
     begun: Instant,
     attempts: u32,
+    most: Option<u32>,
     counts: Counts,
     shadow: Option<Stop>,
 }
 
 impl Default for Call {
     fn default() -> Self {
-        Self { state: State::Fresh, begun: Instant::ORIGIN, attempts: 0, counts: Counts::ZERO, shadow: None }
+        Self {
+            state: State::Fresh,
+            begun: Instant::ORIGIN,
+            attempts: 0,
+            most: None,
+            counts: Counts::ZERO,
+            shadow: None,
+        }
     }
 }
 
 impl Call {
+    /// A call that is sent once at the most.
+    pub fn once() -> Self {
+        Self { most: Some(1), ..Self::default() }
+    }
+
     /// What to do now.
     pub fn next(&mut self, world: &mut World, now: Instant, rng: &mut impl Rng) -> Step {
         if let State::Sent { .. } = self.state {
@@ -413,9 +434,14 @@ impl Call {
         }
     }
 
-    /// Whether a retry of this call waits to be started.
+    /// Whether a retry of this call waits to be started, and is counted as such.
     pub const fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting { reserved: true })
+    }
+
+    /// Whether an attempt of this call has no answer yet.
+    pub const fn is_in_flight(&self) -> bool {
+        matches!(self.state, State::Sent { .. })
     }
 
     fn end(&mut self, stop: Stop) -> Step {
@@ -478,7 +504,7 @@ impl Call {
         if reply.retry() == Retry::Never {
             return self.end(if reply.is_accepted() { Stop::Accepted } else { Stop::Final });
         }
-        if self.attempts >= world.config.max_attempts() {
+        if self.attempts >= self.most.unwrap_or(world.config.max_attempts()) {
             return self.end(Stop::AttemptsSpent);
         }
         if let (Retry::After(told), Some(longest)) = (reply.retry(), world.config.max_retry_after())
@@ -488,17 +514,13 @@ impl Call {
         }
 
         let reserved = world.mode != Mode::Off;
-        if reserved {
-            let rules = world.clone();
-            let allowed = |retries, requests| rules.allows_retry(retries, requests);
-            if let Err(counts) = world.window.reserve(now.second(), allowed) {
-                self.counts = counts;
-                if world.mode == Mode::Enforce {
-                    return self.end(Stop::Budget);
-                }
-                self.shadow = self.shadow.or(Some(Stop::Budget));
-                let _ = world.window.reserve(now.second(), |_, _| true);
+        if reserved && let Err(counts) = world.window.reserve(now.second(), budget(world.config)) {
+            self.counts = counts;
+            if world.mode == Mode::Enforce {
+                return self.end(Stop::Budget);
             }
+            self.shadow = self.shadow.or(Some(Stop::Budget));
+            let _ = world.window.reserve(now.second(), |_, _| true);
         }
         self.state = State::Waiting { reserved };
 
