@@ -1,0 +1,18 @@
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+#![no_std]
+
+mod client;
+mod clock;
+mod seed;
+mod shared;
+
+pub use client::{Attempts, Client, Limited};
+pub use clock::EmbassyClock;
+pub use seed::{NoDeviceId, seed};
+pub use shared::Shared;
+
+/// Who may share a client: the tasks of one executor, or any task.
+pub use embassy_sync::blocking_mutex::raw::{CriticalSectionRawMutex, NoopRawMutex};
+
+/// The policy: configuration, replies, errors.
+pub use forbear;
