@@ -6,6 +6,7 @@ mod coverage;
 mod deps;
 mod doc;
 mod features;
+mod firmware;
 mod fmt;
 mod lint;
 mod loom;
@@ -51,6 +52,7 @@ enum Task {
     Doc(doc::Args),
     Features(features::Args),
     NoStd(no_std::Args),
+    Firmware(firmware::Args),
     Publish(publish::Args),
     Deps(deps::Args),
     Loom(loom::Args),
@@ -70,6 +72,7 @@ impl Task {
             Task::Doc(args) => doc::run(&args),
             Task::Features(args) => features::run(&args),
             Task::NoStd(args) => no_std::run(&args),
+            Task::Firmware(args) => firmware::run(&args),
             Task::Publish(args) => publish::run(&args),
             Task::Deps(args) => deps::run(&args),
             Task::Loom(args) => loom::run(&args),

@@ -1,0 +1,31 @@
+//! Sends once a second through forbear: retries with backoff and jitter, retry budget, throttle.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+use embassy_executor::Spawner;
+use embassy_time::Timer;
+use forbear_embassy::Client;
+use forbear_embassy::forbear::{Config, Reply};
+use forbear_size::{Radio, start};
+use rand_xoshiro::Xoshiro128PlusPlus;
+use static_cell::StaticCell;
+
+#[embassy_executor::main]
+async fn main(_spawner: Spawner) {
+    let mut radio = Radio::new(start());
+    static API: StaticCell<Client<Xoshiro128PlusPlus>> = StaticCell::new();
+    let api: &'static Client<_> = API.init(Client::new(Config::resilient(), start()));
+    loop {
+        let answer = api.call(
+            async || radio.send().await,
+            |result| match result {
+                Ok(_) => Reply::ACCEPTED,
+                Err(_) => Reply::OVERLOADED,
+            },
+        );
+        black_box(answer.await.is_ok());
+        Timer::after_ticks(32_768).await;
+    }
+}
