@@ -58,6 +58,10 @@ impl<M: RawMutex, W: Tally> Tally for Shared<M, W> {
     fn release(&self) {
         self.0.lock(Tally::release);
     }
+
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+        self.0.lock(|window| window.pace(change))
+    }
 }
 
 /// Draws from a generator that is shared.

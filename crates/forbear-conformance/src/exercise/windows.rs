@@ -199,4 +199,8 @@ impl<A: Tally, B: Tally> Tally for Both<A, B> {
         self.0.release();
         self.1.release();
     }
+
+    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+        Self::same(self.0.pace(&change), self.1.pace(&change))
+    }
 }
