@@ -409,7 +409,7 @@ impl<const N: usize> Tally for AtomicWindow<N> {
     }
 
     /// The same as reading and then counting, but looks each word up once.
-    #[inline]
+    #[inline(always)]
     fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
         let head = self.enter(second);
         let second = stamped::value(head);

@@ -47,15 +47,18 @@ impl Backoff {
     }
 
     /// The longest wait after the `sends`-th send, 1 being the first: `min(max, base * 2^(sends - 1))`.
+    #[inline]
     pub const fn cap(self, sends: u32) -> Duration {
         Duration::from_micros(self.cap_micros(sends))
     }
 
     /// The wait after the `sends`-th send that `draw` chooses, uniform in 0 to [`cap`](Self::cap).
+    #[inline]
     pub const fn delay(self, sends: u32, draw: u64) -> Duration {
         Duration::from_micros(part(self.cap_micros(sends), draw))
     }
 
+    #[inline]
     const fn cap_micros(self, sends: u32) -> u64 {
         let doublings = sends.saturating_sub(1);
         let cap = if self.base == 0 {
@@ -76,11 +79,13 @@ impl Default for Backoff {
 }
 
 /// The part of `whole` that a draw's upper 53 bits choose, rounded up: never above the whole.
+#[inline]
 pub(crate) const fn part(whole: u64, draw: u64) -> u64 {
     ((whole as u128 * (draw >> 11) as u128).saturating_add((1 << 53) - 1) >> 53) as u64
 }
 
 /// Microseconds, rounded up; `u64::MAX` where there are more.
+#[inline]
 pub(crate) const fn micros(duration: Duration) -> u64 {
     match duration.as_secs().checked_mul(1_000_000) {
         Some(whole) => whole.saturating_add(duration.subsec_nanos().div_ceil(1_000) as u64),

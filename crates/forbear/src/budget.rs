@@ -43,6 +43,7 @@ impl RetryRatio {
 /// assert!(!allows_retry(1, 10, RetryRatio::DEFAULT));
 /// assert!(allows_retry(1, 11, RetryRatio::DEFAULT));
 /// ```
+#[inline]
 pub const fn allows_retry(retries: u32, requests: u32, ratio: RetryRatio) -> bool {
     let ratio = Scaled::from_bits(ratio.0);
     let product = Scaled { mantissa: ratio.mantissa * requests as u128, exponent: ratio.exponent };

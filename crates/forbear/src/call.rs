@@ -356,7 +356,7 @@ impl Progress {
             self.seen = seen;
             if config.k.is_some() {
                 let draw = rng.next_u64();
-                if k.is_some_and(|k| throttles(config, window, k, seen, asked, draw)) {
+                if k.is_some_and(|k| throttles(policy, k, seen.judged(), seen.accepts, asked, draw)) {
                     if mode == Mode::Enforce {
                         if config.grace > 0 {
                             window.refuse(asked);
@@ -503,14 +503,15 @@ impl Progress {
 }
 
 /// Steps 2 and 4, where p may be above 0, with what is never throttled and what recovery sends all the same.
-fn throttles<W: Tally>(config: &Config, window: &W, k: K, seen: Counts, asked: u64, draw: u64) -> bool {
-    let (judged, accepts) = (seen.judged(), seen.accepts);
+#[inline(never)]
+fn throttles<W: Tally>(policy: &Policy<W>, k: K, judged: u32, accepts: u32, asked: u64, draw: u64) -> bool {
+    let config = policy.config();
     if judged < config.min_requests || !throttle::may_reject(judged, accepts, k) {
         return false;
     }
     let refused = throttle::rejects(judged, accepts, k, draw);
     match config.recovery {
-        Some(recovery) => !window.pace(|word| recovery.attempt(word, asked, draw, refused)),
+        Some(recovery) => !policy.window().pace(|word| recovery.attempt(word, asked, draw, refused)),
         None => refused,
     }
 }

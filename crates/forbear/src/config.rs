@@ -145,6 +145,7 @@ impl Config {
     }
 
     /// How young an attempt without an answer is not held against the backend, `None` where every one is.
+    #[inline]
     pub const fn in_flight_grace(&self) -> Option<Duration> {
         match self.grace {
             0 => None,
@@ -165,6 +166,7 @@ impl Config {
     }
 
     /// The longest wait that a server may ask for.
+    #[inline]
     pub const fn max_retry_after(&self) -> Option<Duration> {
         limit(self.max_retry_after)
     }

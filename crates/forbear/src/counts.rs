@@ -23,6 +23,7 @@ impl Counts {
     pub const ZERO: Self = Self { requests: 0, accepts: 0, retries: 0, waiting: 0, in_flight: 0 };
 
     /// The requests that the throttle judges by: all but those still [`in_flight`](Self::in_flight).
+    #[inline]
     pub const fn judged(self) -> u32 {
         self.requests.saturating_sub(self.in_flight)
     }

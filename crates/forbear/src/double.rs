@@ -13,6 +13,7 @@ pub(crate) struct Scaled {
 
 impl Scaled {
     /// The value of a finite double that is not negative.
+    #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         let exponent = (bits >> 52 & 0x7ff) as i32;
         let fraction = bits & ((1 << 52) - 1);
@@ -23,11 +24,13 @@ impl Scaled {
     }
 
     /// The number of bits of the mantissa.
+    #[inline]
     const fn len(self) -> i32 {
         128 - self.mantissa.leading_zeros() as i32
     }
 
     /// Rounded to the 53 bits of a double, ties to even.
+    #[inline]
     pub(crate) const fn rounded(self) -> Self {
         let shift = self.len() - 53;
         if shift <= 0 {
@@ -41,6 +44,7 @@ impl Scaled {
     }
 
     /// Whether this is more than `other`.
+    #[inline]
     pub(crate) const fn exceeds(self, other: Self) -> bool {
         if self.mantissa == 0 || other.mantissa == 0 {
             return self.mantissa != 0;

@@ -59,6 +59,7 @@ impl Pace {
     /// A fresh client trusts its backend.
     const START: Self = Self { second: 0, since: 0, jitter: 0, level: TOP };
 
+    #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
             second: word >> (SINCE_BITS + JITTER_BITS + LEVEL_BITS),
@@ -68,17 +69,20 @@ impl Pace {
         }
     }
 
+    #[inline]
     const fn pack(self) -> u64 {
         let second = if self.second < 1 << 35 { self.second } else { (1 << 35) - 1 };
         ((second << SINCE_BITS | self.since) << JITTER_BITS | self.jitter) << LEVEL_BITS | self.level
     }
 
     /// The wait of this level and jitter: three to five quarters of `whole`, halved `level` times.
+    #[inline]
     const fn part(self, whole: u16) -> u64 {
         (whole as u64 * (48 + self.jitter)) >> (6 + self.level)
     }
 
     /// Sent in `second`, by a draw whose lower bits choose the jitter of the next wait.
+    #[inline]
     const fn sent(self, second: u64, draw: u64) -> Self {
         let second = if second > self.second { second } else { self.second };
         Self { second, since: 0, jitter: draw >> 11 & ((1 << JITTER_BITS) - 1), level: self.level }
@@ -112,6 +116,7 @@ impl Recovery {
 
     /// An attempt in `second` that the formula would refuse, or not, by this draw: whether to send it, and the word
     /// after that.
+    #[inline]
     pub(crate) const fn attempt(self, word: u64, second: u64, draw: u64, refused: bool) -> (bool, u64) {
         let pace = Pace::unpack(word);
         let due =
@@ -125,6 +130,7 @@ impl Recovery {
     }
 
     /// The word after a send was accepted, or not.
+    #[inline]
     pub(crate) const fn answered(word: u64, accepted: bool) -> u64 {
         let pace = Pace::unpack(word);
         let level = if accepted { pace.level + RAISE } else { pace.level.saturating_sub(LOWER) };

@@ -68,6 +68,7 @@ pub fn unit(draw: u64) -> f64 {
 /// assert!(!rejects(4, 0, K::DEFAULT, draw));
 /// assert!(rejects(4, 0, K::DEFAULT, draw - (1 << 11)));
 /// ```
+#[inline]
 pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     let k = Scaled::from_bits(k.0);
     let allowed = Scaled { mantissa: k.mantissa * accepts as u128, exponent: k.exponent }.rounded();
@@ -86,6 +87,7 @@ pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
 }
 
 /// Whether p is above 0 for these counts, so that some draw would be rejected.
+#[inline]
 pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
     rejects(requests, accepts, k, 0)
 }
@@ -102,6 +104,7 @@ pub(crate) const fn never_rejects(requests: u32, accepts: u32, k: K) -> bool {
 }
 
 /// `requests - allowed`, rounded as a double, where that is above 0.
+#[inline]
 const fn excess(requests: u32, allowed: Scaled) -> Option<Scaled> {
     let whole = Scaled { mantissa: requests as u128, exponent: 0 };
     if !whole.exceeds(allowed) {

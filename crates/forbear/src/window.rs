@@ -263,6 +263,7 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
         second
     }
 
+    #[inline(always)]
     fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
         let second = self.advance(second);
         let counts = self.held();
@@ -278,6 +279,7 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
         self.close(asked);
     }
 
+    #[inline]
     fn answer(&self, asked: u64, second: u64, accepted: bool) {
         self.advance(second);
         if accepted {
