@@ -323,14 +323,18 @@ impl Progress {
         if self.phase == Phase::InFlight {
             self.reply(policy, now, Reply::UNREACHABLE);
         }
-        let action = match self.phase {
+        let mut action = match self.phase {
             Phase::Replied => self.decide(policy, now, rng),
-            Phase::Reserved | Phase::Unreserved if self.end_of_time(policy.config()).is_some_and(|end| now > end) => {
-                Some(self.end_early(policy, Stop::Deadline))
-            }
             Phase::New | Phase::Reserved | Phase::Unreserved => None,
             Phase::InFlight | Phase::Over => Some(Action::End),
         };
+        // A retry is due, after its wait or without one.
+        if action.is_none()
+            && self.phase != Phase::New
+            && self.end_of_time(policy.config()).is_some_and(|end| now > end)
+        {
+            action = Some(self.end_early(policy, Stop::Deadline));
+        }
         (self, action)
     }
 
