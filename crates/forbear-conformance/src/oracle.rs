@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use forbear::rand_core::Rng;
-use forbear::{Clock, Config, Counts, Instant, Mode, Reply, Retry, Sleep, Stop};
+use forbear::{Clock, Config, Counts, Instant, Mode, Recovery, Reply, Retry, Sleep, Stop};
 
 use crate::subject::{Client, Ended, Observed, Outcome, SharedClock, SharedScript, Subject};
 
@@ -133,6 +133,12 @@ impl Window {
         at.requests = (at.requests + 1).min(most);
         at.open = (at.open + 1).min(most_open);
         newest
+    }
+
+    /// [`forbear::Tally::attempt`].
+    pub fn attempt(&mut self, second: u64, reserved: bool) -> (Counts, u64) {
+        let counts = self.counts(second);
+        (counts, if reserved { self.retry(second) } else { self.request(second) })
     }
 
     /// [`forbear::Tally::refuse`].
@@ -287,6 +293,44 @@ impl Client for Retrying {
     }
 }
 
+/// What recovery goes by: when the last send was, what was refused here since, the jitter of the wait, and how often it
+/// is halved.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    sent: u64,
+    refused: u64,
+    jitter: u64,
+    level: u32,
+}
+
+impl Pace {
+    /// A fresh client trusts its backend.
+    const fn new() -> Self {
+        Self { sent: 0, refused: 0, jitter: 0, level: 16 }
+    }
+
+    /// An accepted send halves the wait, one that is not makes it eight times as long.
+    fn answered(&mut self, accepted: bool) {
+        self.level = if accepted { (self.level + 1).min(16) } else { self.level.saturating_sub(3) };
+    }
+
+    /// Whether an attempt is sent that the formula refuses or not.
+    fn sends(&mut self, recovery: Recovery, second: u64, draw: u64, refused: bool) -> bool {
+        let wait = |whole: u16| {
+            let spread = 0.75 + self.jitter as f64 / 64.0;
+            (f64::from(whole) * spread / 2f64.powi(self.level as i32)).floor() as u64
+        };
+        let due = second.saturating_sub(self.sent) >= wait(recovery.seconds())
+            && self.refused + 1 >= wait(recovery.attempts());
+        if refused && !due {
+            self.refused = (self.refused + 1).min((1 << 19) - 1);
+            return false;
+        }
+        *self = Self { sent: self.sent.max(second), refused: 0, jitter: draw >> 11 & 31, level: self.level };
+        true
+    }
+}
+
 /// What all calls of one client share.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -296,12 +340,13 @@ pub struct World {
     pub mode: Mode,
     /// The memory.
     pub window: Window,
+    pace: Pace,
 }
 
 impl World {
     /// A world in which nothing happened.
     pub const fn new(config: Config, limits: Limits) -> Self {
-        Self { config, mode: config.mode(), window: Window::new(limits) }
+        Self { config, mode: config.mode(), window: Window::new(limits), pace: Pace::new() }
     }
 
     fn grace(&self) -> u8 {
@@ -414,6 +459,7 @@ impl Call {
         if let State::Sent { asked, .. } = self.state {
             if let Some(asked) = asked {
                 world.window.answer(asked, now.second(), reply.is_accepted());
+                world.pace.answered(reply.is_accepted());
             }
             self.state = State::Answered(reply);
         }
@@ -424,10 +470,11 @@ impl Call {
         match self.state {
             State::Waiting { reserved: true } => world.window.release(),
             State::Sent { asked: Some(asked), since } => {
-                if let (Some(now), Some(grace)) = (now, world.config.in_flight_grace())
-                    && now.saturating_since(since) < grace
-                {
+                let grace = world.config.in_flight_grace();
+                if grace.is_some_and(|grace| now.is_some_and(|now| now.saturating_since(since) < grace)) {
                     world.window.withdraw(asked);
+                } else {
+                    world.pace.answered(false);
                 }
             }
             _ => {}
@@ -483,7 +530,14 @@ impl Call {
             if k.is_some() {
                 let judged = self.counts.requests.saturating_sub(self.counts.in_flight);
                 let p = if judged < world.config.min_requests() { 0.0 } else { p(judged, self.counts.accepts) };
-                if unit(rng.next_u64()) < p {
+                let draw = rng.next_u64();
+                let mut refused = unit(draw) < p;
+                if p > 0.0
+                    && let Some(recovery) = world.config.recovery()
+                {
+                    refused = !world.pace.sends(recovery, counted, draw, refused);
+                }
+                if refused {
                     if world.mode == Mode::Enforce {
                         world.window.refuse(counted);
                         return self.end(Stop::Throttled);

@@ -4,7 +4,9 @@ use core::convert::Infallible;
 use core::time::Duration;
 
 use forbear::rand_core::TryRng;
-use forbear::{AtomicWindow, Backoff, Call, Config, Handle, Instant, Mode, Policy, Reply, Step, Tally, Window};
+use forbear::{
+    AtomicWindow, Backoff, Call, Config, Counts, Handle, Instant, Mode, Policy, Recovery, Reply, Step, Tally, Window,
+};
 
 use super::Choices;
 use crate::invariants;
@@ -39,6 +41,14 @@ fn any_config(choices: &mut Choices<'_>) -> Config {
         1 => builder.backoff(Backoff::new(Duration::from_micros(1), Duration::MAX)),
         2 => builder.backoff(Backoff::new(Duration::from_millis(500), Duration::from_millis(50))),
         _ => builder.backoff(Backoff::DEFAULT),
+    };
+    builder = match choices.below(3) {
+        0 => builder.no_recovery(),
+        1 => builder.recovery(Recovery::DEFAULT),
+        _ => {
+            let (seconds, attempts) = (u16::from(choices.byte()) + 1, u16::from(choices.byte()) + 1);
+            builder.recovery(Recovery::new(seconds, attempts).expect("1 or more"))
+        }
     };
     builder = builder.max_attempts(choices.of(&[1, 2, 3, 3, 5, 8, u32::MAX]));
     builder = builder.min_requests(choices.of(&[0, 0, 1, 3, 10, u32::MAX]));
@@ -247,6 +257,7 @@ impl<const N: usize> Triple<'_, N> {
                 shadow: report.shadow,
             }),
         };
+        let is = unasked_in_flight(is, world);
         assert_eq!(is, expected, "the step of a call under {:?}", world.config);
         assert_eq!([first.drawn(), second.drawn()], [third.drawn(); 2], "draws of {step:?}");
         let limits = world.config.to_builder().max_attempts(self.most).build().expect("one or more attempts");
@@ -282,6 +293,18 @@ impl<const N: usize> Triple<'_, N> {
         self.plain.reply(now, reply);
         self.atomic.reply(now, reply);
         self.oracle.reply(world, now, reply);
+    }
+}
+
+/// A verdict without what is in flight where p is 0 whatever that is: it need not be known then.
+fn unasked_in_flight(step: oracle::Step, world: &World) -> oracle::Step {
+    match step {
+        oracle::Step::Done(verdict) => {
+            let counts = Counts { in_flight: 0, ..verdict.counts };
+            let p = world.config.k().map_or(0.0, |k| oracle::reject_probability(counts.requests, counts.accepts, k));
+            oracle::Step::Done(if p == 0.0 { Verdict { counts, ..verdict } } else { verdict })
+        }
+        other => other,
     }
 }
 

@@ -84,6 +84,12 @@ fn operate(tally: &impl Tally, limits: Limits, last: u64, mut choices: Choices<'
                 assert_eq!(asked, oracle.retry(now), "the second of a retry");
                 open.push(asked);
             }
+            15 => {
+                let reserved = choices.below(2) == 1;
+                let (counts, asked) = tally.attempt(now, reserved);
+                assert_eq!((counts, asked), oracle.attempt(now, reserved), "an attempt");
+                open.push(asked);
+            }
             7..=10 if !open.is_empty() => {
                 let asked = open.swap_remove(choices.below(open.len().min(256)));
                 match choices.below(8) {
@@ -123,6 +129,8 @@ fn operate(tally: &impl Tally, limits: Limits, last: u64, mut choices: Choices<'
     for grace in 0..8 {
         assert_eq!(tally.in_flight(now, grace), oracle.in_flight(now, grace), "in flight at the end, grace {grace}");
     }
+    let word = choices.word();
+    assert!(tally.pace(|_| (true, word)) && !tally.pace(|kept| (kept != word, kept)), "the word of recovery");
     if let Some(later) = latest.checked_add(limits.length).filter(|later| *later <= limits.last) {
         invariants::everything_expires(tally, later);
     }
@@ -198,6 +206,10 @@ impl<A: Tally, B: Tally> Tally for Both<A, B> {
     fn release(&self) {
         self.0.release();
         self.1.release();
+    }
+
+    fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
+        Self::same(self.0.attempt(second, reserved), self.1.attempt(second, reserved))
     }
 
     fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
