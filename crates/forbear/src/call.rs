@@ -34,30 +34,26 @@ pub trait Handle {
         None
     }
 
-    /// Settles the counts of a call that is dropped before its end.
+    /// Settles the counts of a call that is dropped before its end: with a retry reserved, or else with an attempt in
+    /// flight that was counted in second `asked` and sent at `since`.
     #[doc(hidden)]
     #[cold]
-    fn settle(&self, rest: Rest) {
+    fn settle(&self, reserved: bool, asked: u64, since: Instant) {
         let policy = self.policy();
-        let Some((asked, since)) = rest.in_flight else { return policy.window().release() };
-        let young = policy
-            .config()
-            .in_flight_grace()
-            .is_some_and(|grace| self.now().is_some_and(|now| now.saturating_since(since) < grace));
-        if young {
-            policy.window().withdraw(asked);
-        } else if policy.config().recovery.is_some() {
-            policy.window().pace(|word| (true, Recovery::answered(word, false)));
+        let (config, window) = (policy.config(), policy.window());
+        if reserved {
+            return window.release();
+        }
+        if asked == NOT_COUNTED {
+            return;
+        }
+        let grace = config.in_flight_grace();
+        if grace.is_some_and(|grace| self.now().is_some_and(|now| now.saturating_since(since) < grace)) {
+            window.withdraw(asked);
+        } else if config.recovery.is_some() {
+            window.pace(|word| (true, Recovery::answered(word, false)));
         }
     }
-}
-
-/// What a call that is dropped before its end leaves in the window.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Rest {
-    /// The second in which the attempt in flight was counted, and when it was sent; else it is a retry that waits.
-    in_flight: Option<(u64, Instant)>,
 }
 
 impl<W: Tally> Handle for Policy<W> {
@@ -83,8 +79,8 @@ impl<H: Handle + ?Sized> Handle for &H {
     }
 
     #[inline(always)]
-    fn settle(&self, rest: Rest) {
-        (**self).settle(rest);
+    fn settle(&self, reserved: bool, asked: u64, since: Instant) {
+        (**self).settle(reserved, asked, since);
     }
 }
 
@@ -224,10 +220,12 @@ impl<H: Handle> Call<H> {
 }
 
 impl<H: Handle> Drop for Call<H> {
+    // Small enough to be inlined wherever a caller's code may unwind, so that the call need not be in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(rest) = self.progress.rest() {
-            self.handle.settle(rest);
+        let Progress { phase, asked, since, .. } = self.progress;
+        if matches!(phase, Phase::Reserved | Phase::InFlight) {
+            self.handle.settle(matches!(phase, Phase::Reserved), asked, since);
         }
     }
 }
@@ -241,14 +239,14 @@ impl<H: Handle> fmt::Debug for Call<H> {
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The next step is the first attempt.
-    New,
     /// The next step is a retry, which is among the `waiting` of the window.
     Reserved,
-    /// The next step is a retry that was decided while the mode was off.
-    Unreserved,
     /// Sent at `since`, and counted in the second `asked`.
     InFlight,
+    /// The next step is the first attempt.
+    New,
+    /// The next step is a retry that was decided while the mode was off.
+    Unreserved,
     /// Answered, as `accepted` and `retry` say.
     Replied,
     /// Ended: `stop`.
@@ -493,16 +491,6 @@ impl Progress {
             _ => Stop::Abandoned,
         };
         Report::new(stop, self.attempts, self.seen, self.shadow, config)
-    }
-
-    /// What a call that stops here leaves in the window.
-    #[inline(always)]
-    fn rest(&self) -> Option<Rest> {
-        match self.phase {
-            Phase::Reserved => Some(Rest { in_flight: None }),
-            Phase::InFlight if self.asked != NOT_COUNTED => Some(Rest { in_flight: Some((self.asked, self.since)) }),
-            _ => None,
-        }
     }
 }
 
