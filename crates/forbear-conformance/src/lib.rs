@@ -18,3 +18,8 @@ pub mod vectors;
 pub use core_clients::{Atomic, Compact, CoreCall, CoreOverload, CoreRetrying, Plain, Windows};
 pub use harness::Conformance;
 pub use subject::{Client, Ended, Observed, Outcome, SharedClock, SharedScript, Subject};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
