@@ -1,6 +1,7 @@
 //! The laboratory of forbear: what retrying clients do to an overloaded backend, and what forbear does instead.
 #![allow(clippy::std_instead_of_core, clippy::std_instead_of_alloc, reason = "a program, on std throughout")]
 
+mod fleet;
 mod storm;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use clap::Parser;
 #[command(name = "forbear-lab", about, version, propagate_version = true, arg_required_else_help = true)]
 enum Command {
     Storm(Box<storm::Args>),
+    Fleet(Box<fleet::Args>),
 }
 
 /// What a wrong command line exits with.
@@ -27,11 +29,12 @@ fn main() -> ExitCode {
         }
     };
     let ran = match command {
-        Command::Storm(args) => storm::run(*args),
+        Command::Storm(args) => storm::run(*args).map_err(|failure| (failure.is_usage(), failure.to_string())),
+        Command::Fleet(args) => fleet::run(&args).map_err(|failure| (failure.is_usage(), failure.to_string())),
     };
-    ran.unwrap_or_else(|failure| {
+    ran.unwrap_or_else(|(usage, failure)| {
         eprintln!("error: {failure}");
-        ExitCode::from(if failure.is_usage() { USAGE } else { 1 })
+        ExitCode::from(if usage { USAGE } else { 1 })
     })
 }
 
