@@ -1,0 +1,386 @@
+//! The lock-free window under loom: every interleaving of two threads, and those of few preemptions where there are more.
+//!
+//! `cargo xtask loom` runs the models and lists their executions. Each of them checks what the window holds when all have
+//! finished, second by second, and that the runs came to just the outcomes that the race can have: a model that never gets
+//! to the race it is about fails.
+//!
+//! A pass is no proof. Loom takes sequentially consistent accesses for weaker ones (there are none here) and does not
+//! let a load see a store that comes later; `tests/stress.rs` runs real threads, also under a thread sanitizer.
+#![cfg(loom)]
+
+use core::fmt::Debug;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::BTreeSet;
+use std::sync::{Arc as Shared, Mutex};
+
+use forbear::{AtomicWindow, Tally};
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+/// Runs `body` under every interleaving, or those of at most so many preemptions, prints how many there were, and checks
+/// that they came to just these `outcomes`.
+///
+/// A body is run both ways round: loom forgets that a thread read a word once another thread has read it too, so what
+/// depends on who reads first can be missing from one of the two.
+fn model<O: Copy + Debug + Ord + Send + 'static>(
+    name: &'static str,
+    preemptions: Option<usize>,
+    outcomes: &[O],
+    body: impl Fn(bool) -> O + Copy + Send + Sync + 'static,
+) {
+    let executions = Shared::new(AtomicU64::new(0));
+    let seen = Shared::new(Mutex::new(BTreeSet::new()));
+    for swapped in [false, true] {
+        let (executions, seen) = (executions.clone(), seen.clone());
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions;
+        builder.check(move || {
+            executions.fetch_add(1, Relaxed);
+            let outcome = body(swapped);
+            seen.lock().unwrap().insert(outcome);
+        });
+    }
+    let bound = preemptions.map_or(String::new(), |most| format!(" (at most {most} preemptions)"));
+    println!("model {name}{bound}: {} executions", executions.load(Relaxed));
+    assert_eq!(*seen.lock().unwrap(), outcomes.iter().copied().collect(), "the outcomes of {name}");
+}
+
+fn window<const N: usize>() -> Arc<AtomicWindow<N>> {
+    Arc::new(AtomicWindow::of_len())
+}
+
+/// Another thread with the window.
+fn spawn<const N: usize, T: 'static>(
+    window: &Arc<AtomicWindow<N>>,
+    body: impl FnOnce(&AtomicWindow<N>) -> T + 'static,
+) -> JoinHandle<T> {
+    let window = window.clone();
+    thread::spawn(move || body(&window))
+}
+
+/// Two threads, of which this is the first or, swapped, the second.
+fn race<const N: usize, A: 'static, B: 'static>(
+    window: &Arc<AtomicWindow<N>>,
+    swapped: bool,
+    a: impl FnOnce(&AtomicWindow<N>) -> A + 'static,
+    b: impl FnOnce(&AtomicWindow<N>) -> B + 'static,
+) -> (A, B) {
+    if swapped {
+        let a = spawn(window, a);
+        let b = b(window);
+        (a.join().unwrap(), b)
+    } else {
+        let b = spawn(window, b);
+        (a(window), b.join().unwrap())
+    }
+}
+
+/// All have finished: the requests of every second from `last` on are those of `asked`, until none is left.
+fn settles<const N: usize>(window: &AtomicWindow<N>, last: u64, asked: &[u64]) {
+    for now in last..=last + N as u64 {
+        let within = asked.iter().filter(|&&second| second + N as u64 > now).count();
+        assert_eq!(window.requests(now) as usize, within, "at {now} of {asked:?}");
+    }
+}
+
+/// The budget of the models: so many retries, whatever the requests.
+fn below(most: u32) -> impl Fn(u32, u32) -> bool {
+    move |retries, requests| {
+        assert!(requests >= 1, "the requests of the window are never missing");
+        retries < most
+    }
+}
+
+#[test]
+fn record_record() {
+    model("record/record", None, &[()], |swapped| {
+        let window = window::<2>();
+        let record = |window: &AtomicWindow<2>| {
+            let asked = window.request(10);
+            window.answer(asked, 10, true);
+        };
+        race(&window, swapped, record, record);
+        let counts = window.counts(10);
+        assert_eq!((counts.requests, counts.accepts, counts.retries), (2, 2, 0));
+        settles(&window, 10, &[10, 10]);
+    });
+}
+
+#[test]
+fn record_read() {
+    model("record/read", None, &[(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3)], |swapped| {
+        let window = window::<2>();
+        window.request(9);
+        let (_, seen) = race(
+            &window,
+            swapped,
+            |window| [window.request(10), window.request(10)],
+            |window| (window.requests(10), window.requests(10)),
+        );
+        settles(&window, 10, &[9, 10, 10]);
+        seen
+    });
+}
+
+#[test]
+fn record_roll_over() {
+    model("record/roll-over", None, &[(10, 1), (10, 2), (11, 1), (11, 2)], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let (asked, seen) = race(&window, swapped, |window| window.request(10), |window| window.requests(11));
+        settles(&window, 11, &[10, asked]);
+        (asked, seen)
+    });
+}
+
+#[test]
+fn create_roll_over() {
+    model("create/roll-over", None, &[(10, 0), (10, 1), (11, 0), (11, 1)], |swapped| {
+        let window = window::<2>();
+        window.requests(10);
+        let create = |window: &AtomicWindow<2>| {
+            let asked = window.request(10);
+            assert_eq!(window.requests(10), 1, "a thread sees what it wrote");
+            asked
+        };
+        let (asked, seen) = race(&window, swapped, create, |window| window.requests(11));
+        settles(&window, 11, &[asked]);
+        (asked, seen)
+    });
+}
+
+#[test]
+fn roll_over_roll_over() {
+    model("roll-over/roll-over a second later", None, &[(11, 2), (11, 3), (12, 2), (12, 3)], |swapped| {
+        let window = window::<3>();
+        window.request(10);
+        let later = |window: &AtomicWindow<3>| {
+            assert_eq!(window.request(12), 12);
+            window.requests(12)
+        };
+        let (asked, seen) = race(&window, swapped, |window| window.request(11), later);
+        settles(&window, 12, &[10, asked, 12]);
+        (asked, seen)
+    });
+}
+
+#[test]
+fn late_writer_recycling() {
+    model("late writer/recycling", None, &[(10, 1), (11, 1), (11, 2)], |swapped| {
+        let window = window::<1>();
+        window.request(10);
+        let recycle = |window: &AtomicWindow<1>| {
+            assert_eq!(window.request(11), 11);
+            window.requests(11)
+        };
+        let (asked, seen) = race(&window, swapped, |window| window.request(10), recycle);
+        settles(&window, 11, &[10, asked, 11]);
+        (asked, seen)
+    });
+}
+
+#[test]
+fn late_writer_gap() {
+    model("late writer/gap", None, &[(10, 1), (13, 1), (13, 2)], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let after_gap = |window: &AtomicWindow<2>| {
+            assert_eq!(window.request(13), 13);
+            window.requests(13)
+        };
+        let (asked, seen) = race(&window, swapped, |window| window.request(10), after_gap);
+        settles(&window, 13, &[10, asked, 13]);
+        (asked, seen)
+    });
+}
+
+#[test]
+fn record_undo() {
+    model("record/undo", None, &[()], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        race(&window, swapped, |window| window.request(10), |window| window.withdraw(10));
+        settles(&window, 10, &[10]);
+    });
+}
+
+#[test]
+fn undo_roll_over() {
+    model("undo/roll-over", None, &[1, 2], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        window.request(10);
+        let undo = |window: &AtomicWindow<2>| {
+            window.withdraw(10);
+            assert_eq!(window.requests(10), 1, "a thread sees what it undid");
+        };
+        let ((), seen) = race(&window, swapped, undo, |window| window.requests(11));
+        settles(&window, 11, &[10]);
+        seen
+    });
+}
+
+#[test]
+fn undo_recycling() {
+    model("undo/recycling", None, &[()], |swapped| {
+        let window = window::<1>();
+        window.request(10);
+        let recycle = |window: &AtomicWindow<1>| {
+            window.request(11);
+            assert_eq!(window.requests(11), 1);
+        };
+        race(&window, swapped, |window| window.withdraw(10), recycle);
+        settles(&window, 11, &[11]);
+    });
+}
+
+#[test]
+fn reserve_reserve() {
+    model("reserve/reserve", Some(3), &[(false, true), (true, false)], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let reserve_and_retry = |window: &AtomicWindow<2>| {
+            let mine = window.reserve(10, below(1)).is_ok();
+            if mine {
+                window.retry(10);
+            }
+            mine
+        };
+        let won = race(&window, swapped, reserve_and_retry, |window| window.reserve(11, below(1)).is_ok());
+        let counts = window.counts(11);
+        assert_eq!((counts.retries, counts.waiting), (u32::from(won.0), u32::from(won.1)));
+        assert_eq!(counts.requests, 1 + counts.retries);
+        won
+    });
+}
+
+#[test]
+fn retry_reserve() {
+    model("retry/reserve", None, &[10, 11], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        window.reserve(10, below(1)).unwrap();
+        let reserve = |window: &AtomicWindow<2>| {
+            assert!(window.reserve(11, below(1)).is_err(), "the unit is either waiting or counted");
+        };
+        let (asked, ()) = race(&window, swapped, |window| window.retry(10), reserve);
+        let counts = window.counts(11);
+        assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 0));
+        settles(&window, 11, &[10, asked]);
+        asked
+    });
+}
+
+#[test]
+fn release_reserve() {
+    model("release/reserve", None, &[false, true], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        window.reserve(10, below(1)).unwrap();
+        let ((), mine) =
+            race(&window, swapped, |window| window.release(), |window| window.reserve(11, below(1)).is_ok());
+        let counts = window.counts(11);
+        assert_eq!((counts.retries, counts.waiting), (0, u32::from(mine)));
+        mine
+    });
+}
+
+#[test]
+fn release_release() {
+    model("release/release", None, &[()], |swapped| {
+        let window = window::<1>();
+        window.request(10);
+        for _ in 0..3 {
+            window.reserve(10, below(3)).unwrap();
+        }
+        race(&window, swapped, |window| window.release(), |window| window.release());
+        assert_eq!(window.counts(10).waiting, 1);
+    });
+}
+
+#[test]
+fn in_flight_answer() {
+    model("in flight/answer a second later", None, &[1, 2], |swapped| {
+        let window = window::<2>();
+        let asked = window.request(10);
+        let answer = move |window: &AtomicWindow<2>| window.answer(asked, 11, true);
+        let ask = |window: &AtomicWindow<2>| {
+            assert_eq!(window.request(11), 11);
+            window.in_flight(11, 1)
+        };
+        let ((), seen) = race(&window, swapped, answer, ask);
+        assert_eq!(window.in_flight(11, 1), 1);
+        window.answer(11, 11, false);
+        assert_eq!(window.in_flight(11, 1), 0);
+        let counts = window.counts(11);
+        assert_eq!((counts.requests, counts.accepts), (2, 1));
+        assert_eq!(window.counts(12).accepts, 1, "accepted in second 11");
+        seen
+    });
+}
+
+#[test]
+fn late_answer_recycling() {
+    model("late answer/recycling", None, &[()], |swapped| {
+        let window = window::<1>();
+        let asked = window.request(10);
+        let recycle = |window: &AtomicWindow<1>| {
+            let asked = window.request(18);
+            window.answer(asked, 18, false);
+        };
+        race(&window, swapped, move |window| window.answer(asked, 10, false), recycle);
+        assert_eq!((window.requests(18), window.in_flight(18, 0)), (1, 0));
+    });
+}
+
+#[test]
+fn answer_refuse() {
+    model("answer/refuse", None, &[()], |swapped| {
+        let window = window::<2>();
+        let asked = window.request(10);
+        window.request(10);
+        let answer = move |window: &AtomicWindow<2>| window.answer(asked, 10, false);
+        race(&window, swapped, answer, move |window| window.refuse(asked));
+        assert_eq!(window.in_flight(10, 1), 0);
+        assert_eq!(window.counts(10).requests, 2);
+    });
+}
+
+#[test]
+fn retry_retry_reserve() {
+    model("retry/retry/reserve", Some(2), &[()], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        for _ in 0..2 {
+            window.reserve(10, below(2)).unwrap();
+        }
+        let other = spawn(&window, |window| window.retry(10));
+        let reserve = |window: &AtomicWindow<2>| {
+            for _ in 0..2 {
+                assert!(window.reserve(11, below(2)).is_err(), "both units are either waiting or counted");
+            }
+        };
+        let (asked, ()) = race(&window, swapped, |window| window.retry(10), reserve);
+        let asked = [10, asked, other.join().unwrap()];
+        let counts = window.counts(11);
+        assert_eq!((counts.requests, counts.retries, counts.waiting), (3, 2, 0));
+        settles(&window, 11, &asked);
+    });
+}
+
+#[test]
+fn record_undo_roll_over() {
+    model("record/undo/roll-over", Some(3), &[1, 2, 3], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let other = spawn(&window, |window| window.withdraw(10));
+        let roll_over = |window: &AtomicWindow<2>| {
+            assert_eq!(window.request(11), 11);
+            window.requests(11)
+        };
+        let (asked, seen) = race(&window, swapped, |window| window.request(10), roll_over);
+        other.join().unwrap();
+        settles(&window, 11, &[asked, 11]);
+        seen
+    });
+}
