@@ -150,6 +150,35 @@ fn create_roll_over() {
 }
 
 #[test]
+fn attempt_attempt() {
+    model("attempt/attempt", None, &[(0, 1), (1, 0)], |swapped| {
+        let window = window::<1>();
+        window.counts(10);
+        let attempt = |window: &AtomicWindow<1>| window.attempt(10, false).0.requests;
+        let seen = race(&window, swapped, attempt, attempt);
+        settles(&window, 10, &[10, 10]);
+        seen
+    });
+}
+
+#[test]
+fn attempt_roll_over() {
+    let outcomes = [(10, 1, 1), (10, 1, 2), (11, 1, 1), (11, 1, 2), (11, 2, 1)];
+    model("attempt/roll-over", Some(2), &outcomes, |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let attempt = |window: &AtomicWindow<2>| {
+            let (counts, asked) = window.attempt(10, false);
+            (asked, counts.requests)
+        };
+        let later = |window: &AtomicWindow<2>| window.attempt(11, false).0.requests;
+        let ((asked, seen), seen_later) = race(&window, swapped, attempt, later);
+        settles(&window, 11, &[10, asked, 11]);
+        (asked, seen, seen_later)
+    });
+}
+
+#[test]
 fn roll_over_roll_over() {
     model("roll-over/roll-over a second later", None, &[(11, 2), (11, 3), (12, 2), (12, 3)], |swapped| {
         let window = window::<3>();
@@ -263,7 +292,7 @@ fn retry_reserve() {
         let reserve = |window: &AtomicWindow<2>| {
             assert!(window.reserve(11, below(1)).is_err(), "the unit is either waiting or counted");
         };
-        let (asked, ()) = race(&window, swapped, |window| window.retry(10), reserve);
+        let (asked, ()) = race(&window, swapped, |window| window.attempt(10, true).1, reserve);
         let counts = window.counts(11);
         assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 0));
         settles(&window, 11, &[10, asked]);
