@@ -283,20 +283,30 @@ fn reserve_reserve() {
     });
 }
 
+/// A retry of the whole budget starts, by `retry`, while another thread asks for one.
+fn retry_while_reserved(swapped: bool, retry: impl FnOnce(&AtomicWindow<2>) -> u64 + 'static) -> u64 {
+    let window = window::<2>();
+    window.request(10);
+    window.reserve(10, below(1)).unwrap();
+    let reserve = |window: &AtomicWindow<2>| {
+        assert!(window.reserve(11, below(1)).is_err(), "the unit is either waiting or counted");
+    };
+    let (asked, ()) = race(&window, swapped, retry, reserve);
+    let counts = window.counts(11);
+    assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 0));
+    settles(&window, 11, &[10, asked]);
+    asked
+}
+
 #[test]
 fn retry_reserve() {
-    model("retry/reserve", None, &[10, 11], |swapped| {
-        let window = window::<2>();
-        window.request(10);
-        window.reserve(10, below(1)).unwrap();
-        let reserve = |window: &AtomicWindow<2>| {
-            assert!(window.reserve(11, below(1)).is_err(), "the unit is either waiting or counted");
-        };
-        let (asked, ()) = race(&window, swapped, |window| window.attempt(10, true).1, reserve);
-        let counts = window.counts(11);
-        assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 0));
-        settles(&window, 11, &[10, asked]);
-        asked
+    model("retry/reserve", None, &[10, 11], |swapped| retry_while_reserved(swapped, |window| window.retry(10)));
+}
+
+#[test]
+fn attempt_reserve() {
+    model("attempt of a retry/reserve", Some(2), &[10, 11], |swapped| {
+        retry_while_reserved(swapped, |window| window.attempt(10, true).1)
     });
 }
 
