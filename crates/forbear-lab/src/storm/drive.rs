@@ -15,7 +15,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::{
-    sync::watch,
+    sync::{Semaphore, watch},
     task::{JoinSet, LocalSet},
     time::Instant,
 };
@@ -69,6 +69,8 @@ impl Drive<'_> {
         let road = Rc::new(Road {
             start,
             http: Http::builder(TokioExecutor::new()).build(connector),
+            // Several times what can wait in the server's queue.
+            connections: Semaphore::new(256 + settings.capacity as usize),
             uri: Uri::builder()
                 .scheme("http")
                 .authority(self.address.to_string())

@@ -76,8 +76,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
                 record.lag.as_secs_f64()
             );
         }
-        if record.broken > 0 {
-            println!("doubtful: {} requests of '{strategy}' broke before they were answered", record.broken);
+        if let Some(why) = &record.first_broken {
+            println!("doubtful: {} requests of '{strategy}' broke before they were answered ({why})", record.broken);
         }
     }
     let written = |path: &Path, result: io::Result<()>| {

@@ -32,7 +32,7 @@ const OURS: RGBColor = RGBColor(0xe9, 0xf5, 0xf1);
 const WIDTH: i32 = 1_200;
 const HEAD: i32 = 150;
 const ROW: i32 = 142;
-const FOOT: i32 = 52;
+const FOOT: i32 = 40;
 /// Left edge of the names, and left edge and width of each chart with its labels.
 const NAMES: i32 = 28;
 const LEFT: (i32, i32) = (226, 464);
@@ -67,6 +67,7 @@ fn draw(root: &Area<'_>, runs: &[Run], settings: &Settings) -> Drawn {
             title: "What reaches the server",
             note: "dashed: its capacity",
             color: LOAD,
+            servable: false,
             count: |s| s.load,
             most: most * 1.06,
             settings,
@@ -76,6 +77,7 @@ fn draw(root: &Area<'_>, runs: &[Run], settings: &Settings) -> Drawn {
             title: "What is served",
             note: "grey: could have been served",
             color: GOODPUT,
+            servable: true,
             count: |s| s.goodput,
             most: 1.25,
             settings,
@@ -119,11 +121,14 @@ fn describe(root: &Area<'_>, run: &Run, settings: &Settings, top: i32) -> Drawn 
         line(&format!("{load:.1}x load"), 56, 21, LOAD, FontStyle::Bold)?;
         line(&format!("{goodput:.2}x goodput"), 79, 21, GOODPUT, FontStyle::Bold)?;
     }
-    match run.record.recovery(settings.phases.span(Phase::Recovery)) {
-        Some(0) => line("back at once", 103, 18, FAINT, FontStyle::Normal),
-        Some(seconds) => line(&format!("back after {seconds} s"), 103, 18, FAINT, FontStyle::Normal),
-        None => Ok(()),
-    }
+    let recovery = settings.phases.span(Phase::Recovery);
+    let back = match run.record.recovery(recovery.clone()) {
+        Some(0) => "back at once".to_owned(),
+        Some(seconds) => format!("back after {seconds} s"),
+        None if run.record.seconds().len() < recovery.end => return Ok(()),
+        None => format!("not back in {} s", recovery.len()),
+    };
+    line(&back, 103, 18, FAINT, FontStyle::Normal)
 }
 
 /// A column of charts that share their axes.
@@ -132,6 +137,8 @@ struct Panel<'s> {
     title: &'static str,
     note: &'static str,
     color: RGBColor,
+    /// Whether it shows what could have been served as well.
+    servable: bool,
     count: fn(&Second) -> u64,
     /// The top of its vertical axis, in multiples of the capacity.
     most: f64,
@@ -150,7 +157,7 @@ impl Panel<'_> {
             let name = phase.to_string();
             let room = width * span.len() as f64 / total;
             // A name may reach over the edge of its phase, by half of itself.
-            if room < 3.5 * name.len() as f64 {
+            if room < 3.0 * name.len() as f64 {
                 continue;
             }
             let middle = left + (width * (span.start + span.end) as f64 / 2.0 / total) as i32;
@@ -179,8 +186,12 @@ impl Panel<'_> {
             let (from, to) = (span.start as f64, span.end as f64);
             chart.draw_series([Rectangle::new([(from, 0.0), (to, self.most)], ground.filled())])?;
         }
-        if self.color == GOODPUT {
-            let could = Phase::ALL.map(|phase| (self.settings.phases.span(phase), self.settings.servable(phase)));
+        if self.servable {
+            let outage = self.settings.phases.span(Phase::Outage);
+            let could = bins(record, |s| s.demand).into_iter().map(|(span, rate)| {
+                let up = if outage.contains(&span.start) { 0.0 } else { 1.0 };
+                (span, (rate / self.settings.capacity).min(up))
+            });
             chart.draw_series(AreaSeries::new(steps(could), 0.0, MISSED))?;
         }
         let rates = bins(record, self.count).into_iter().map(|(span, rate)| (span, rate / self.settings.capacity));
@@ -189,9 +200,8 @@ impl Panel<'_> {
         let capacity = [(0.0, 1.0), (total, 1.0)];
         chart.draw_series(DashedLineSeries::new(capacity, 5, 4, INK.stroke_width(1)))?;
 
-        let times = |v: &f64| {
-            if self.most < 2.0 { format!("{v:.1}x") } else { format!("{v:.0}x") }
-        };
+        let digits = usize::from(self.most < 2.0);
+        let times = |v: &f64| if *v == 0.0 { "0".to_owned() } else { format!("{v:.digits$}x") };
         let mut mesh = chart.configure_mesh();
         mesh.disable_mesh()
             .axis_style(RULE)

@@ -33,6 +33,8 @@ pub(super) struct Record {
     pub(super) lag: Duration,
     /// Requests that broke before they were answered.
     pub(super) broken: u64,
+    /// What the first of them broke by.
+    pub(super) first_broken: Option<String>,
 }
 
 impl Record {

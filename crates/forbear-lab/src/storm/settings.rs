@@ -6,11 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use forbear::Config;
 use serde::Serialize;
 
-use super::{
-    Failure,
-    demand::Demand,
-    phases::{Phase, Phases},
-};
+use super::{Failure, demand::Demand, phases::Phases};
 
 /// Overload real HTTP servers, and see how five ways of retrying treat them.
 ///
@@ -28,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", default_value = "0.8", value_parser = positive, help_heading = "Demand")]
     healthy_demand: f64,
     /// Clients that share the demand; each knows only what it has seen itself
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Demand")]
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Demand")]
     clients: u32,
     /// Seed of the demand and of the clients' generators
     #[arg(long, default_value_t = 1, help_heading = "Demand")]
@@ -170,15 +166,6 @@ impl Settings {
     pub(super) fn demand(&self) -> Demand {
         let rate = |times: f64| times * self.capacity;
         Demand::new(self.seed, self.phases.clone(), self.clients, rate(self.healthy_demand), rate(self.demand))
-    }
-
-    /// What could be served in a phase, in multiples of the capacity.
-    pub(super) fn servable(&self, phase: Phase) -> f64 {
-        match phase {
-            Phase::Healthy | Phase::Recovery => self.healthy_demand.min(1.0),
-            Phase::Overload => self.demand.min(1.0),
-            Phase::Outage => 0.0,
-        }
     }
 }
 

@@ -11,16 +11,21 @@ pub(super) fn table(runs: &[Run], settings: &Settings, interrupted: bool) -> Tab
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header([
-        "",
+        "overload",
         "demand",
         "load",
         "goodput",
-        "local\nrejects",
-        "retries",
-        "p50",
-        "p99",
-        "load in\noutage",
-        "recovery\nafter outage",
+        "rejects
+per s",
+        "retries
+per s",
+        "p50
+ms",
+        "p99
+ms",
+        "outage
+load",
+        "recovery",
     ]);
     for run in runs {
         let bold = run.strategy == Strategy::Forbear;
@@ -43,7 +48,7 @@ fn row(run: &Run, settings: &Settings, interrupted: bool) -> [String; 10] {
     let judged =
         if record.seconds().len() > phases.judged().start { phases.judged() } else { 0..phases.judged().start };
     let times = |rate: Option<f64>| known(rate.map(|rate| format!("{:.2}x", rate / settings.capacity)));
-    let a_second = |rate: Option<f64>| known(rate.map(|rate| format!("{rate:.0}/s")));
+    let a_second = |rate: Option<f64>| known(rate.map(|rate| format!("{rate:.0}")));
     let latency = |q| known(record.latency(judged.clone(), q).map(milliseconds));
     [
         run.strategy.to_string(),
@@ -69,5 +74,5 @@ fn known<T: Display>(value: Option<T>) -> String {
 }
 
 fn milliseconds(latency: Duration) -> String {
-    format!("{} ms", latency.as_millis())
+    latency.as_millis().to_string()
 }

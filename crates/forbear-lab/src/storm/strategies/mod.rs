@@ -7,6 +7,7 @@ mod plain;
 
 use std::{
     cell::{Cell, RefCell},
+    error::Error,
     fmt,
     rc::Rc,
     sync::Arc,
@@ -15,7 +16,7 @@ use std::{
 use http_body_util::{BodyExt, Empty};
 use hyper::{StatusCode, Uri, body::Bytes};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::record::{Live, Record};
 
@@ -78,6 +79,8 @@ pub(super) struct Unserved;
 pub(super) struct Road {
     pub(super) start: Instant,
     pub(super) http: Http<HttpConnector, Empty<Bytes>>,
+    /// As many connections as the pool may open: without a bound a machine that falls behind drowns in new ones.
+    pub(super) connections: Semaphore,
     pub(super) uri: Uri,
     pub(super) record: Rc<RefCell<Record>>,
     pub(super) live: Arc<Live>,
@@ -115,18 +118,27 @@ impl<'r> Request<'r> {
         match self.exchange().await {
             Ok(StatusCode::OK) => Ok(()),
             Ok(_) => Err(Unserved),
-            Err(_) => {
-                road.record.borrow_mut().broken += 1;
+            Err(error) => {
+                let mut record = road.record.borrow_mut();
+                record.broken += 1;
+                record.first_broken.get_or_insert_with(|| explain(&*error));
                 Err(Unserved)
             }
         }
     }
 
-    async fn exchange(&self) -> Result<StatusCode, Box<dyn std::error::Error>> {
+    async fn exchange(&self) -> Result<StatusCode, Box<dyn Error>> {
+        let _connection = self.road.connections.acquire().await?;
         let response = self.road.http.get(self.road.uri.clone()).await?;
         let status = response.status();
         // Read to its end, so that the connection can be used again.
         response.into_body().collect().await?;
         Ok(status)
     }
+}
+
+/// An error and all that caused it.
+fn explain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error: &&dyn Error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
