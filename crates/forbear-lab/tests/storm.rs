@@ -3,7 +3,7 @@
 use std::{
     io::Read,
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -40,22 +40,37 @@ fn only_line(output: &Output) -> String {
     stderr
 }
 
+/// A short storm: what it printed, and its figures.
+///
+/// A machine that stands still for half a second in the middle of it disturbs what it measures, and the report says so. Then another
+/// one is run; a machine that is never quiet for ten seconds fails the test.
+fn short_storm(folder: &Path) -> (String, Value) {
+    let figures = folder.join("storm.json");
+    for _ in 0..6 {
+        let output = storm()
+            .args(["--window", "2", "--capacity", "40", "--clients", "40", "--overload-seconds", "6"])
+            .args(["--healthy-seconds", "1", "--outage-seconds", "1", "--recovery-seconds", "3"])
+            .arg("--out")
+            .arg(folder)
+            .arg("--json")
+            .arg(&figures)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&std::fs::read(&figures).unwrap()).unwrap();
+        let lags =
+            report["strategies"].as_array().unwrap().iter().map(|strategy| strategy["worst_lag_ms"].as_u64().unwrap());
+        if lags.max() < Some(500) {
+            return (text(&output.stdout), report);
+        }
+    }
+    panic!("this machine is too busy for a storm of ten seconds");
+}
+
 #[test]
 fn forbear_serves_most_at_a_bounded_load() {
     let folder = folder("order");
-    let figures = folder.join("storm.json");
-    let output = storm()
-        .args(["--window", "2", "--capacity", "40", "--clients", "40", "--overload-seconds", "6"])
-        .args(["--healthy-seconds", "1", "--outage-seconds", "1", "--recovery-seconds", "3"])
-        .arg("--out")
-        .arg(&folder)
-        .arg("--json")
-        .arg(&figures)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-
-    let report: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
+    let (table, report) = short_storm(&folder);
     let overload = |name: &str, field: &str| -> f64 {
         let strategies = report["strategies"].as_array().unwrap();
         let strategy = strategies.iter().find(|strategy| strategy["name"] == name).unwrap();
@@ -72,7 +87,6 @@ fn forbear_serves_most_at_a_bounded_load() {
         assert!(goodput("forbear") > goodput(other), "{other}");
     }
 
-    let table = text(&output.stdout);
     for strategy in report["strategies"].as_array().unwrap() {
         let recovery = &strategy["recovery_s"];
         assert!(recovery.is_null() || recovery.is_u64(), "{recovery}");

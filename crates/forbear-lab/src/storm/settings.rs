@@ -94,7 +94,7 @@ What the servers do:
   why a server that is asked for ten times its capacity can end up serving nobody: it is busy saying no. During the outage a server
   answers 503 to everything, at no cost, like a proxy with nothing behind it.
 
-What the clients do:
+What the clients do (those of a strategy share a pool of connections, and nothing that they know):
   no retries       one attempt
   plain retries    three attempts, one right after the other
   backoff          three attempts, exponential backoff with jitter from 100 ms (backon)
@@ -107,8 +107,10 @@ How to read the figures:
   to see what it is up against. The latency is that of calls that were served, retries included. Recovery is the first second after
   the outage from which three seconds long at least 95 % of the calls are served.
 
-  In the plot, grey is what could have been served and the dashed line is the capacity. With a shorter outage or a shorter window
-  forbear recovers sooner: the accepts it remembers are what lets it send.
+  In the plot, grey is what could have been served and the dashed line is the capacity. Recovery is where forbear pays: what was refused
+  locally stays in its window, and only accepts let it send more, so by the book's formula it needs two to three windows to come back.
+
+  A run that calls itself doubtful was disturbed: the machine was too busy to keep the demand's pace.
 
   forbear-lab storm --window 120      the specification's window, every phase stretched to it: a quarter of an hour
   forbear-lab storm --reject-cost 0   saying no is free: the load still differs, goodput hardly
