@@ -89,31 +89,37 @@ pub(super) enum Preset {
 
 const READING: &str = "\
 What the servers do:
-  A request takes 1/capacity seconds of work, and work is done one after the other. Up to a fifth of a second of work (at least ten
-  requests) may wait; what comes on top is answered 503 at once, and saying so costs work too, 10 % of a request by default. That is
-  why a server that is asked for ten times its capacity can end up serving nobody: it is busy saying no. During the outage a server
-  answers 503 to everything, at no cost, like a proxy with nothing behind it.
+  A request takes 1/capacity seconds of work, one after the other. A fifth of a second of work (at
+  least ten requests) may wait. What comes on top is answered 503 at once, and saying so is work
+  too, 10 % of a request by default. That is why a server that is asked for ten times its capacity
+  can end up serving nobody: it is busy saying no. During the outage a server answers 503 to
+  everything, at no cost, like a proxy with nothing behind it.
 
-What the clients do (those of a strategy share a pool of connections, and nothing that they know):
+What the clients do:
   no retries       one attempt
   plain retries    three attempts, one right after the other
   backoff          three attempts, exponential backoff with jitter from 100 ms (backon)
-  retry budget     three attempts, retries at most a tenth of what was served in a window (tower's TpsBudget, no minimum a second)
-  forbear          three attempts, retry budget and adaptive throttling (K = 2) over the window, no backoff
+  retry budget     three attempts, retries up to a tenth of what was served in the window
+                   (tower's TpsBudget, without a minimum a second)
+  forbear          three attempts, retry budget and adaptive throttling (K = 2), no backoff
+  The clients of a strategy share a pool of connections, and nothing that they know.
 
 How to read the figures:
-  Load is what reaches the server, goodput is what is served, both in multiples of the capacity. Demand, load, goodput, local rejects
-  (calls that were never sent), retries and latency are those of the overload after its first window: forbear needs about that long
-  to see what it is up against. The latency is that of calls that were served, retries included. Recovery is the first second after
+  Load is what reaches the server, goodput what is served, both in multiples of the capacity.
+  Demand, load, goodput, rejects (calls that were never sent), retries and latency are those of
+  the overload after its first window: forbear needs about that long to see what it is up against.
+  Latency is that of calls that were served, retries included. Recovery is the first second after
   the outage from which three seconds long at least 95 % of the calls are served.
 
-  In the plot, grey is what could have been served and the dashed line is the capacity. Recovery is where forbear pays: what was refused
-  locally stays in its window, and only accepts let it send more, so by the book's formula it needs two to three windows to come back.
+  In the plot, grey is what could have been served and the dashed line is the capacity. Recovery is
+  where forbear pays: what was refused locally stays in its window, and only accepts let it send
+  more, so by the book's formula it needs two to three windows to come back.
 
-  A run that calls itself doubtful was disturbed: the machine was too busy to keep the demand's pace.
+  A run that calls itself doubtful was disturbed: the machine could not keep the demand's pace.
 
-  forbear-lab storm --window 120      the specification's window, every phase stretched to it: a quarter of an hour
-  forbear-lab storm --reject-cost 0   saying no is free: the load still differs, goodput hardly
+Longer, and other:
+  forbear-lab storm --window 120      the book's window, with phases to match: eleven minutes
+  forbear-lab storm --reject-cost 0   saying no is free: load differs as before, goodput hardly
 
 Ctrl-C ends the storm and reports what was seen so far.";
 
