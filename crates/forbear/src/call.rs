@@ -348,7 +348,8 @@ impl Progress {
         if mode != Mode::Off {
             let second = now.second();
             let (mut seen, asked) = window.attempt(second, self.phase == Phase::Reserved);
-            self.asked = asked;
+            // From here on it is in flight, also for a caller's generator that panics.
+            (self.phase, self.asked, self.since) = (Phase::InFlight, asked, now);
             // The usual case, for which nothing else need be known: no draw would be rejected.
             let k = config.k.filter(|k| !throttle::never_rejects(seen.requests, seen.accepts, *k));
             if k.is_some() && config.grace > 0 {
@@ -373,7 +374,6 @@ impl Progress {
         }
 
         self.attempts = self.attempts.saturating_add(1);
-        self.since = now;
         self.phase = Phase::InFlight;
         Action::Send
     }
