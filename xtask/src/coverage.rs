@@ -1,4 +1,4 @@
-//! `cargo xtask coverage`: which lines of the core its tests reach.
+//! `cargo xtask coverage`: which lines of the core the tests reach.
 
 use anyhow::{Context, Result};
 
@@ -7,6 +7,9 @@ use crate::tools::{self, Needed};
 
 /// LLVM's tools, where rustup has not brought the compiler's own.
 const LLVM: [Needed; 1] = [Needed { file: "/usr/bin/llvm-cov-22", package: "llvm-22" }];
+
+/// The core and the packages whose tests run it.
+const PACKAGES: [&str; 3] = ["forbear", "forbear-conformance", "forbear-std"];
 
 /// Report the line coverage of the core, file by file
 #[derive(clap::Args)]
@@ -22,7 +25,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     tools::cargo_subcommand("cargo-llvm-cov", "0.9.1")?;
     let mut command = cargo("llvm-cov");
-    command.args(["--package", "forbear", "--fail-under-lines", &args.at_least.to_string()]);
+    command.args(["--no-cfg-coverage", "--fail-under-lines", &args.at_least.to_string()]);
+    for package in PACKAGES {
+        command.args(["--package", package]);
+    }
+    // Of these, only the core is reported.
+    command.args(["--ignore-filename-regex", "crates/forbear-"]);
     if args.html {
         command.arg("--html");
     }
