@@ -1,4 +1,4 @@
-//! `cargo xtask deps`: where dependencies come from, under which licences, and that each is used, once.
+//! `cargo xtask deps`: where dependencies come from, under which licences, and that each is used.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,7 +25,7 @@ const LICENCES: [&str; 11] = [
     "Zlib",
 ];
 
-/// Check sources and licences of all dependencies, and find unused and duplicate ones
+/// Check sources and licences of all dependencies, and find unused ones; report duplicates
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -35,7 +35,9 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     for package in metadata.workspace_packages() {
         complaints.extend(unused(package)?);
     }
-    complaints.extend(duplicates()?);
+    for package in workspace::published()? {
+        report_duplicates(&package.name)?;
+    }
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -46,16 +48,16 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Packages that a published crate brings in two versions, as cargo shows them.
-fn duplicates() -> Result<Option<String>> {
+/// Shows what a published crate brings in two versions: worth knowing, but for the packages between to mend.
+fn report_duplicates(package: &str) -> Result<()> {
     let mut command = cargo("tree");
-    command.args(["--quiet", "--duplicates", "--depth", "1", "--edges", "normal", "--all-features"]);
-    for package in workspace::published()? {
-        command.args(["--package", &package.name]);
+    command.args(["--quiet", "--duplicates", "--depth", "0", "--prefix", "none", "--edges", "normal"]);
+    let tree = command.args(["--all-features", "--package", package]).read()?;
+    let names: Vec<&str> = tree.lines().filter(|line| !line.is_empty()).collect();
+    if !names.is_empty() {
+        println!("{package} brings two versions: {}", names.join(", "));
     }
-    let tree = command.read()?;
-    let tree = tree.trim();
-    Ok((!tree.is_empty()).then(|| format!("two versions of the same package:\n{tree}")))
+    Ok(())
 }
 
 /// Dependencies of a member that no file of it names.
