@@ -4,10 +4,12 @@ use core::fmt;
 use core::future::Future;
 use core::ops::Deref;
 
-use forbear::{Call, Clock, Config, Error, Reply, Report, Step, Tally};
+use forbear::{Clock, Config, Error, Reply, Report, Step, Tally};
 use forbear_std::{SharedWindow, SystemClock, ThreadRng};
 use rand_core::Rng;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::running::Running;
 
 /// One client for all tasks and threads that talk to one backend.
 ///
@@ -164,7 +166,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// # });
     /// ```
     pub fn begin(&self) -> Attempts<'_, C, R, W> {
-        Attempts { call: Call::new(&self.0), due: None, cut: None, report: None }
+        Attempts { call: Running::new(&self.0), due: None, cut: None, report: None }
     }
 }
 
@@ -200,8 +202,8 @@ impl<C, R, W> fmt::Debug for Client<C, R, W> {
 /// A call as a loop of the caller's own: await [`ready`](Self::ready), send, tell [`reply`](Self::reply), until it is
 /// over. [`Client::begin`] has an example.
 #[must_use = "a call does nothing until it is asked whether it is ready"]
-pub struct Attempts<'c, C: Clock, R, W: Tally> {
-    call: Call<&'c forbear_std::Client<C, R, W>>,
+pub struct Attempts<'c, C: Clock, R: Rng + Clone, W: Tally> {
+    call: Running<&'c forbear_std::Client<C, R, W>>,
     /// Until when the next attempt waits.
     due: Option<Instant>,
     /// When the attempt in flight is to be cut.
@@ -225,17 +227,17 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
                 sleep_until(due).await;
                 self.due = None;
             }
-            let client = *self.call.handle();
-            match self.call.next(client.time(), &mut client.rng()) {
+            if self.report.is_some() {
+                return false;
+            }
+            match self.call.next() {
                 Step::Send { within } => {
                     self.cut = within.map(|within| sleep(within).deadline());
                     return true;
                 }
                 Step::Wait(delay) => self.due = Some(sleep(delay).deadline()),
                 Step::Done(report) => {
-                    if self.report.replace(report).is_none() {
-                        client.ended(&report);
-                    }
+                    self.report = Some(report);
                     return false;
                 }
             }
@@ -263,8 +265,9 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
 
     /// Tells what came back from the attempt.
     pub fn reply(&mut self, reply: Reply) {
-        let now = self.call.handle().time();
-        self.call.reply(now, reply);
+        if self.report.is_none() {
+            self.call.reply(reply);
+        }
     }
 
     /// The result of the call, given the last result that an attempt had.
@@ -274,17 +277,9 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     /// # Errors
     ///
     /// As for [`Client::call`].
-    pub fn finish<T, E>(self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
-        let report = match self.report {
-            Some(report) => report,
-            None => {
-                let client = *self.call.handle();
-                let report = self.call.abandon();
-                client.ended(&report);
-                report
-            }
-        };
-        report.resolve(last)
+    pub fn finish<T, E>(mut self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
+        let report = self.report.or_else(|| self.call.abandon());
+        report.expect("a call has a report or goes on").resolve(last)
     }
 
     async fn run<T, E, F: Future<Output = Result<T, E>>>(
@@ -303,7 +298,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     }
 }
 
-impl<C: Clock, R, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
+impl<C: Clock, R: Rng + Clone, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempts")
             .field("attempts", &self.call.attempts())

@@ -2,8 +2,21 @@
 
 mod client;
 mod clock;
+#[cfg(feature = "tower")]
+mod driver;
+#[cfg(feature = "tower")]
+mod layer;
+#[cfg(feature = "tower")]
+mod protocol;
+mod running;
 
 pub use client::{Attempts, Client};
 pub use clock::TokioClock;
+#[cfg(feature = "tower")]
+pub use driver::TimedOut;
 pub use forbear::{Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Reply, Report, Retry, Stop};
 pub use forbear_std::{Observer, SharedWindow, SystemClock, ThreadRng};
+#[cfg(feature = "tower")]
+pub use layer::{Forbear, ForbearLayer, ResponseFuture};
+#[cfg(feature = "tower")]
+pub use protocol::{BoxError, Cloned, Protocol};

@@ -3,9 +3,11 @@
 use core::future::{pending, ready};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use forbear_tokio::{Backoff, Client, Config, Counts, Error, Mode, Reply, SharedWindow, Stop, ThreadRng, TokioClock};
+use forbear_tokio::{
+    Backoff, Client, Config, Counts, Error, Mode, Reply, Report, SharedWindow, Stop, ThreadRng, TokioClock,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 type TestClient = Client<TokioClock, ThreadRng, SharedWindow>;
@@ -208,18 +210,22 @@ async fn blocking_and_async_callers_share_one_budget() {
     assert_eq!((client.requests(), client.accepts(), client.retries()), (5, 1, 1));
 }
 
+/// Those that are dropped included: in an outage with timeouts around the calls there may be no others.
 #[tokio::test(start_paused = true)]
 async fn the_observer_is_told_of_every_end() {
-    let told = Arc::new(AtomicU32::new(0));
-    let client = client(WILLING).observed({
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let observer = {
         let told = told.clone();
-        move |_: &forbear_tokio::Report| {
-            told.fetch_add(1, Ordering::SeqCst);
-        }
-    });
+        move |report: &Report| told.lock().unwrap().push((report.stop, report.attempts))
+    };
+    let client = client(WILLING).observed(observer);
     let _ = client.call(|| ready(Ok::<_, u16>(())), read).await;
+    let _ = client.call_once(|| ready(Err::<(), _>(503)), read).await;
     let _ = client.begin().finish(None::<Result<(), ()>>);
-    assert_eq!(told.load(Ordering::SeqCst), 2);
+    assert!(timeout(SECOND, client.call(pending::<Result<(), u16>>, read)).await.is_err());
+    drop(client.call(|| ready(Ok::<_, u16>(())), read)); // not begun
+    let expected = [(Stop::Accepted, 1), (Stop::AttemptsSpent, 1), (Stop::Abandoned, 0), (Stop::Abandoned, 1)];
+    assert_eq!(*told.lock().unwrap(), expected);
 }
 
 /// A wait that is dropped and asked for again lasts no longer and no shorter.
