@@ -4,6 +4,10 @@ mod client;
 mod clock;
 #[cfg(feature = "tower")]
 mod driver;
+#[cfg(feature = "grpc")]
+pub mod grpc;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "tower")]
 mod layer;
 #[cfg(feature = "tower")]

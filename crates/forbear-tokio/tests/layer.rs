@@ -1,7 +1,5 @@
 //! The layer around services of all kinds, on paused time.
 
-#![cfg(feature = "tower")]
-
 use core::error::Error;
 use core::future::{Future, pending};
 use core::pin::Pin;
