@@ -64,8 +64,8 @@ fn report_duplicates(package: &str) -> Result<()> {
 fn unused(package: &Package) -> Result<Vec<String>> {
     let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
     let files = program("git", ["ls-files", "--cached", "--others", "--exclude-standard", "--"])
-        // The examples in a README are doctests.
-        .args([folder.join("*.rs"), folder.join("*.md")])
+        // The examples in a README are doctests, also in the workspace's own.
+        .args([folder.join("*.rs"), folder.join("*.md"), "README.md".into()])
         .read()?;
     let mut sources = String::new();
     for name in files.lines() {

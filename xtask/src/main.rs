@@ -5,6 +5,7 @@ mod ci;
 mod coverage;
 mod deps;
 mod doc;
+mod examples;
 mod features;
 mod firmware;
 mod fmt;
@@ -50,6 +51,7 @@ enum Task {
     Lint(lint::Args),
     Test(test::Args),
     Doc(doc::Args),
+    Examples(examples::Args),
     Features(features::Args),
     NoStd(no_std::Args),
     Firmware(firmware::Args),
@@ -70,6 +72,7 @@ impl Task {
             Task::Lint(args) => lint::run(&args),
             Task::Test(args) => test::run(&args),
             Task::Doc(args) => doc::run(&args),
+            Task::Examples(args) => examples::run(&args),
             Task::Features(args) => features::run(&args),
             Task::NoStd(args) => no_std::run(&args),
             Task::Firmware(args) => firmware::run(&args),
