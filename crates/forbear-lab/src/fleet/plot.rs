@@ -106,7 +106,7 @@ impl Panel<'_> {
         let (left, width) = self.column;
         let from = (left + LABELS, HEAD - 28);
         write(root, self.title, from, 19, self.color, HPos::Left, FontStyle::Bold)?;
-        let unit = "in multiples of the usual capacity (dashed: the capacity)";
+        let unit = "times the usual capacity";
         write(root, unit, (left + width, HEAD - 27), 14, FAINT, HPos::Right, FontStyle::Normal)
     }
 
@@ -175,7 +175,7 @@ fn draw_lines(root: &Area<'_>, sweep: Sweep, lines: &[Line]) -> Drawn {
         Sweep::Outage => (
             "How long after an outage until 95 % is served",
             "length of the outage in seconds",
-            "seconds until 95 % is served (at 0: less than one)",
+            "seconds until 95 % is served (at once is drawn at 1)",
             1.0,
         ),
         Sweep::Clients => (

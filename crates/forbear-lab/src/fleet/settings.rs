@@ -36,17 +36,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_000_000), help_heading = "Fleet")]
     clients: Option<u32>,
     /// Calls a second that each client makes
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate, help_heading = "Fleet")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate, allow_negative_numbers = true, help_heading = "Fleet")]
     rate: Option<f64>,
     /// More demand for a while, as FROM:FOR:TIMES in seconds, seconds and multiples; may be repeated
     #[arg(long, value_name = "FROM:FOR:TIMES", help_heading = "Fleet")]
     surge: Vec<Spell>,
 
     /// Requests a second that the backend can serve
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Backend")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive, allow_negative_numbers = true, help_heading = "Backend")]
     capacity: Option<f64>,
     /// What a refusal costs the backend, as a share of a request
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
     reject_cost: Option<f64>,
     /// Requests that may wait for their turn, instead of being refused at once
     #[arg(long, value_name = "N", help_heading = "Backend")]
@@ -58,13 +58,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400), help_heading = "Backend")]
     retry_after: Option<u32>,
     /// Share of sends that is answered "overloaded" whatever the load
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
     overloaded: Option<f64>,
     /// Share of sends that fails after the work was done: errors that are no overload
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
     failing: Option<f64>,
     /// Share of sends that is never answered
-    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
     silent: Option<f64>,
     /// A time in which nothing is served and every send refused, in seconds; may be repeated
     #[arg(long, value_name = "FROM:FOR", help_heading = "Backend")]
@@ -130,10 +130,10 @@ struct Yours {
     #[arg(long, value_enum)]
     from: Option<Base>,
     /// Sends for each accept
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     k: Option<f64>,
     /// Retries as a share of requests
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     ratio: Option<f64>,
     /// Seconds that a client remembers (10, 30, 60, 120, 300 or 600)
     #[arg(long, value_name = "SECONDS", value_parser = window)]
