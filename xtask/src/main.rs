@@ -9,6 +9,7 @@ mod examples;
 mod features;
 mod firmware;
 mod fmt;
+mod fuzz;
 mod lint;
 mod loom;
 mod no_std;
@@ -59,6 +60,7 @@ enum Task {
     Deps(deps::Args),
     Loom(loom::Args),
     Tsan(tsan::Args),
+    Fuzz(fuzz::Args),
     Coverage(coverage::Args),
 }
 
@@ -80,6 +82,7 @@ impl Task {
             Task::Deps(args) => deps::run(&args),
             Task::Loom(args) => loom::run(&args),
             Task::Tsan(args) => tsan::run(&args),
+            Task::Fuzz(args) => fuzz::run(&args),
             Task::Coverage(args) => coverage::run(&args),
         }
     }
