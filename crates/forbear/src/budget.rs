@@ -3,7 +3,7 @@
 //! Source: *Site Reliability Engineering*, chapter "Handling Overload", "Deciding to Retry": each client keeps track of
 //! the ratio of requests that are retries, and retries only while that is below 10 %.
 
-use crate::double::{Scaled, bits_of, is_finite_and_not_negative};
+use crate::double::{Double, bits_of, is_finite_and_not_negative};
 
 /// The part of the requests that may be retries: finite and 0 or more; above 1 is allowed and hardly limits.
 ///
@@ -45,16 +45,20 @@ impl RetryRatio {
 /// ```
 #[inline]
 pub const fn allows_retry(retries: u32, requests: u32, ratio: RetryRatio) -> bool {
-    let ratio = Scaled::from_bits(ratio.0);
-    let product = Scaled { mantissa: ratio.mantissa * requests as u128, exponent: ratio.exponent };
-    if retries == 0 {
-        return product.mantissa != 0;
+    let Some(ratio) = Double::from_bits(ratio.0) else { return false };
+    if requests == 0 {
+        return false;
     }
-    // The product rounds to more than the retries exactly where it lies beyond the middle between them and the next
-    // double. On the middle it rounds to the even one of the two: the retries, whose 32 bits leave the last of 53 empty.
-    let spare = retries.leading_zeros() + 21;
-    let middle = ((retries as u128) << spare) * 2 + 1;
-    product.exceeds(Scaled { mantissa: middle, exponent: -(spare as i32) - 1 })
+    let Double { mantissa, exponent } = ratio.times(requests);
+    // 2^52 * 2^-20 is more than any number of retries, and 2^53 * 2^-64 less than one.
+    if exponent >= -20 {
+        return true;
+    }
+    if exponent < -63 {
+        return retries == 0;
+    }
+    let below = -exponent;
+    (retries as u64) < (mantissa + ((1 << below) - 1)) >> below
 }
 
 #[cfg(test)]

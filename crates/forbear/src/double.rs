@@ -2,66 +2,62 @@
 //!
 //! Both decisions are defined on doubles. Devices without a floating point unit pay thousands of instructions and
 //! kilobytes for those, so the core decides by integers, with the same result to the last bit: it rounds where doubles
-//! round (to 53 bits, ties to even), and compares exactly.
+//! round (to 53 bits, ties to even), and compares exactly. No number here has more than 64 bits, and shifts are by
+//! constants where they can be: on 32-bit devices anything else costs hundreds of bytes.
 
-/// `mantissa * 2^exponent`, exactly.
-#[derive(Clone, Copy)]
-pub(crate) struct Scaled {
-    pub(crate) mantissa: u128,
+/// `mantissa * 2^exponent`, with a mantissa of 53 bits of which the first is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Double {
+    pub(crate) mantissa: u64,
     pub(crate) exponent: i32,
 }
 
-impl Scaled {
-    /// The value of a finite double that is not negative.
+impl Double {
+    /// The value of a finite double that is above 0; `None` for 0.
+    ///
+    /// Subnormal numbers come out larger than they are, yet far below anything that they are compared to.
     #[inline]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        let exponent = (bits >> 52 & 0x7ff) as i32;
-        let fraction = bits & ((1 << 52) - 1);
-        // Without an implicit leading bit: zero and the subnormal numbers.
-        let (mantissa, exponent) =
-            if exponent == 0 { (fraction, -1_074) } else { (fraction | 1 << 52, exponent - 1_075) };
-        Self { mantissa: mantissa as u128, exponent }
+    pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
+        let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+        let exponent = (bits >> 52) as i32 - 1_075;
+        if bits == 0 { None } else { Some(Self { mantissa, exponent }) }
     }
 
-    /// The number of bits of the mantissa.
-    #[inline]
-    const fn len(self) -> i32 {
-        128 - self.mantissa.leading_zeros() as i32
+    /// `number * 2^exponent`, rounded; the number is above 0.
+    pub(crate) const fn rounded(number: u64, exponent: i32) -> Self {
+        let spare = number.leading_zeros();
+        let number = number << spare;
+        let (kept, dropped) = (number >> 11, number << 53);
+        Self::rounded_up(kept, dropped > HALF || dropped == HALF && kept & 1 == 1, exponent + 11 - spare as i32)
     }
 
-    /// Rounded to the 53 bits of a double, ties to even.
-    #[inline]
-    pub(crate) const fn rounded(self) -> Self {
-        let shift = self.len() - 53;
-        if shift <= 0 {
-            return self;
+    /// This times `factor`, which is above 0, rounded.
+    pub(crate) const fn times(self, factor: u32) -> Self {
+        let spare = factor.leading_zeros();
+        let factor = (factor << spare) as u64;
+        let low = (self.mantissa as u32) as u64 * factor;
+        // The upper of 84 or 85 bits, and the 32 below them.
+        let (mut kept, mut dropped) = ((self.mantissa >> 32) * factor + (low >> 32), low << 32);
+        let mut exponent = self.exponent + 32 - spare as i32;
+        if kept >> 52 == 0 {
+            kept = kept << 1 | dropped >> 63;
+            dropped <<= 1;
+            exponent -= 1;
         }
-        let kept = self.mantissa >> shift;
-        let dropped = self.mantissa & ((1 << shift) - 1);
-        let half = 1 << (shift - 1);
-        let up = dropped > half || dropped == half && kept & 1 == 1;
-        Self { mantissa: kept + up as u128, exponent: self.exponent + shift }
+        Self::rounded_up(kept, dropped > HALF || dropped == HALF && kept & 1 == 1, exponent)
     }
 
-    /// Whether this is more than `other`.
-    #[inline]
-    pub(crate) const fn exceeds(self, other: Self) -> bool {
-        if self.mantissa == 0 || other.mantissa == 0 {
-            return self.mantissa != 0;
-        }
-        let (own, others) = (self.len() + self.exponent, other.len() + other.exponent);
-        if own != others {
-            return own > others;
-        }
-        // The leading bits stand at the same place, so the one with the finer exponent has as many more bits as the
-        // other has to be shifted by: nothing is lost.
-        if self.exponent >= other.exponent {
-            self.mantissa << (self.exponent - other.exponent) > other.mantissa
-        } else {
-            self.mantissa > other.mantissa << (other.exponent - self.exponent)
-        }
+    /// `kept * 2^exponent`, or the next one up.
+    const fn rounded_up(kept: u64, up: bool, exponent: i32) -> Self {
+        let mantissa = kept + up as u64;
+        // All ones became a one and zeros.
+        let carry = (mantissa >> 53) as i32;
+        Self { mantissa: mantissa >> carry, exponent: exponent + carry }
     }
 }
+
+/// Half of the last bit that is kept, as the first of those that are dropped.
+const HALF: u64 = 1 << 63;
 
 /// Whether `number` is finite and not negative, without a floating point instruction.
 pub(crate) const fn is_finite_and_not_negative(number: f64) -> bool {
@@ -78,29 +74,28 @@ pub(crate) const fn bits_of(number: f64) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn rounds_to_even_at_a_tie() {
-        let rounded = |mantissa| {
-            let r = Scaled { mantissa, exponent: 0 }.rounded();
-            r.mantissa << r.exponent
-        };
-        let end = 1 << 53;
-        assert_eq!(rounded(end - 1), end - 1);
-        assert_eq!(rounded(end + 1), end);
-        assert_eq!(rounded(end + 2), end + 2);
-        assert_eq!(rounded(end + 3), end + 4);
-        assert_eq!(rounded(u128::from(u64::MAX)), 1 << 64);
+    fn of(double: f64) -> Double {
+        Double::from_bits(double.to_bits()).unwrap()
     }
 
     #[test]
-    fn compares_across_exponents() {
-        let of = |x: f64| Scaled::from_bits(x.to_bits());
-        for (a, b) in
-            [(0.0, 0.0), (0.0, 5e-324), (5e-324, 1.0), (1.0, 1.0), (1.5, 1.25), (f64::MAX, 1e-300), (3.0, 4.0)]
-        {
-            assert_eq!(of(a).exceeds(of(b)), a > b, "{a} > {b}");
-            assert_eq!(of(b).exceeds(of(a)), b > a, "{b} > {a}");
+    fn rounds_to_even_at_a_tie() {
+        let end = 1 << 53;
+        for number in [1, 3, end - 1, end, end + 1, end + 2, end + 3, 2 * end + 2, 2 * end + 6, 1 << 63, u64::MAX] {
+            assert_eq!(Double::rounded(number, 0), of(number as f64), "{number}");
         }
+        assert_eq!(Double::rounded(3, -1), of(1.5));
+    }
+
+    #[test]
+    fn products_are_those_of_doubles() {
+        let ulp = f64::EPSILON;
+        for factor in [1.0, 1.5, 0.1, 1.0 / 3.0, 1.0 + ulp, 2.0 - ulp, 1.0 - ulp / 2.0, 1e290, 1e-290, 0.7] {
+            for number in [1, 2, 3, 5, 7, 0xFFFF, 0x1_0001, 0x8000_0000, 0x8000_0001, u32::MAX - 1, u32::MAX] {
+                assert_eq!(of(factor).times(number), of(factor * f64::from(number)), "{factor} * {number}");
+            }
+        }
+        assert_eq!(Double::from_bits(0), None);
     }
 
     #[test]

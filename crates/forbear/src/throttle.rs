@@ -3,7 +3,7 @@
 //! Source: *Site Reliability Engineering*, chapter "Handling Overload", "Client-Side Throttling":
 //! `p = max(0, (requests - K * accepts) / (requests + 1))`.
 
-use crate::double::{Scaled, bits_of, is_finite_and_not_negative};
+use crate::double::{Double, bits_of, is_finite_and_not_negative};
 
 /// The multiplier K of the throttle: how many requests are sent for each one that is accepted.
 ///
@@ -70,9 +70,7 @@ pub fn unit(draw: u64) -> f64 {
 /// ```
 #[inline]
 pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
-    let k = Scaled::from_bits(k.0);
-    let allowed = Scaled { mantissa: k.mantissa * accepts as u128, exponent: k.exponent }.rounded();
-    let Some(excess) = excess(requests, allowed) else { return false };
+    let Some(excess) = excess(requests, accepts, k) else { return false };
     let draw = draw >> 11;
     if draw == 0 {
         return true;
@@ -80,16 +78,26 @@ pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     // The quotient excess / (requests + 1) rounds to more than the draw exactly where it lies beyond the middle between
     // the draw and the next double. It cannot lie on it: twice a 53-bit mantissa plus one is odd and has 54 bits, more
     // than the excess can contribute.
-    let spare = draw.leading_zeros() as i32 - 11;
-    let middle = (draw << spare) as u128 * 2 + 1;
-    let threshold = Scaled { mantissa: middle * (requests as u128 + 1), exponent: -54 - spare };
-    excess.exceeds(threshold)
+    let spare = draw.leading_zeros() - 11;
+    let middle = draw << (spare + 1) | 1;
+    let divisor = requests as u64 + 1;
+    let unused = divisor.leading_zeros();
+    let divisor = divisor << unused >> 32;
+    // middle * divisor without its last 31 of 85 or 86 bits, which the comparison does not need: `n << d > t` exactly
+    // where `n > t >> d`.
+    let product = (((middle >> 32) * divisor) << 1) + (((middle as u32) as u64 * divisor) >> 31);
+    let exponent = -54 - spare as i32 + 32 - unused as i32 + 31;
+    match excess.exponent - exponent {
+        ..0 => false,
+        higher @ 0..=3 => excess.mantissa > product >> higher,
+        4.. => true,
+    }
 }
 
 /// Whether p is above 0 for these counts, so that some draw would be rejected.
 #[inline]
 pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
-    rejects(requests, accepts, k, 0)
+    excess(requests, accepts, k).is_some()
 }
 
 /// Whether p is 0 for these counts for certain, by a multiplication and a shift: what a healthy backend comes to.
@@ -97,38 +105,42 @@ pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
 /// False says nothing: K is rounded down to 32 bits here.
 #[inline]
 pub(crate) const fn never_rejects(requests: u32, accepts: u32, k: K) -> bool {
-    let k = Scaled::from_bits(k.0);
-    let allowed = (k.mantissa as u64 >> 21) * accepts as u64;
+    let Some(k) = Double::from_bits(k.0) else { return requests == 0 };
+    let allowed = (k.mantissa >> 21) * accepts as u64;
     let shift = -21 - k.exponent;
     shift >= 0 && shift < 64 && allowed >> shift >= requests as u64
 }
 
-/// `requests - allowed`, rounded as a double, where that is above 0.
-#[inline]
-const fn excess(requests: u32, allowed: Scaled) -> Option<Scaled> {
-    let whole = Scaled { mantissa: requests as u128, exponent: 0 };
-    if !whole.exceeds(allowed) {
+/// `requests - k * accepts`, rounded as doubles are, where that is above 0.
+const fn excess(requests: u32, accepts: u32, k: K) -> Option<Double> {
+    if requests == 0 {
         return None;
     }
-    if allowed.mantissa == 0 {
-        return Some(whole);
-    }
-    // Less than the requests: with an exponent of 0 or more it is a small integer.
-    if allowed.exponent >= 0 {
-        return Some(Scaled { mantissa: whole.mantissa - (allowed.mantissa << allowed.exponent), exponent: 0 });
-    }
-    // Bits far below the last one that rounding looks at only matter by being there: one sticky bit stands for them.
-    const FINEST: i32 = -90;
-    let (fraction, exponent) = if allowed.exponent >= FINEST {
-        (allowed.mantissa, allowed.exponent)
-    } else if FINEST - allowed.exponent < 53 {
-        let shift = FINEST - allowed.exponent;
-        let dropped = allowed.mantissa & ((1 << shift) - 1);
-        (allowed.mantissa >> shift | (dropped != 0) as u128, FINEST)
-    } else {
-        (1, FINEST)
+    // The first bit is set, for as many bits below the requests as there can be.
+    let spare = 32 + requests.leading_zeros();
+    let whole = (requests as u64) << spare;
+    let k = if accepts == 0 { None } else { Double::from_bits(k.0) };
+    let rest = match k {
+        None => whole,
+        Some(k) => {
+            let Double { mantissa, exponent } = k.times(accepts);
+            match exponent + spare as i32 {
+                12.. => return None,
+                higher @ 0..12 => match whole.checked_sub(mantissa << higher) {
+                    Some(0) | None => return None,
+                    Some(rest) => rest,
+                },
+                lower => {
+                    let lower = if lower < -63 { 63 } else { -lower };
+                    let rest = whole - (mantissa >> lower);
+                    // What is below the last bit only matters by being there: one bit stands for all of it, eleven
+                    // below the last that rounding keeps.
+                    if mantissa >> lower << lower == mantissa { rest } else { (rest - 1) | 1 }
+                }
+            }
+        }
     };
-    Some(Scaled { mantissa: (whole.mantissa << -exponent) - fraction, exponent }.rounded())
+    Some(Double::rounded(rest, -(spare as i32)))
 }
 
 #[cfg(test)]
