@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use embassy_sync::blocking_mutex::Mutex;
 use embassy_sync::blocking_mutex::raw::{NoopRawMutex, RawMutex};
 use embassy_time::{Instant as Tick, Timer};
-use forbear::{Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Report, Step, Tally, Window};
+use forbear::{Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Step, Tally, Window};
 use rand_core::Rng;
 
 use crate::clock::{EmbassyClock, tick_after};
@@ -87,7 +87,7 @@ impl<R, M: RawMutex, W: Tally> Client<R, M, W> {
     /// }
     /// ```
     pub fn begin(&self) -> Attempts<'_, R, M, W> {
-        Attempts { call: Call::new(self), due: None, cut: None, report: None }
+        Attempts { call: Call::new(self), due: None, cut: None }
     }
 }
 
@@ -149,7 +149,6 @@ pub struct Attempts<'c, R, M: RawMutex, W: Tally> {
     due: Option<Tick>,
     /// When the attempt in flight is to be cut.
     cut: Option<Tick>,
-    report: Option<Report>,
 }
 
 impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
@@ -175,10 +174,7 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
                     return true;
                 }
                 Step::Wait(delay) => self.due = Some(tick_after(delay)),
-                Step::Done(report) => {
-                    self.report = Some(report);
-                    return false;
-                }
+                Step::Done(_) => return false,
             }
         }
     }
@@ -215,11 +211,7 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     ///
     /// As for [`Client::call`].
     pub fn finish<T, E>(self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
-        let report = match self.report {
-            Some(report) => report,
-            None => self.call.abandon(),
-        };
-        report.resolve(last)
+        self.call.abandon().resolve(last)
     }
 }
 

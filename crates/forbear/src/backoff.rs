@@ -5,6 +5,8 @@
 
 use core::time::Duration;
 
+use crate::clock::duration;
+
 /// How long to wait before a retry: a cap that doubles with every send, and a uniform draw below it.
 ///
 /// Resolution is a microsecond, durations are rounded up to it and saturate at `u64::MAX` microseconds (584,000 years).
@@ -38,37 +40,41 @@ impl Backoff {
 
     /// The first cap.
     pub const fn base(self) -> Duration {
-        Duration::from_micros(self.base)
+        duration(self.base)
     }
 
     /// The largest cap.
     pub const fn max(self) -> Duration {
-        Duration::from_micros(self.max)
+        duration(self.max)
     }
 
     /// The longest wait after the `sends`-th send, 1 being the first: `min(max, base * 2^(sends - 1))`.
     #[inline]
     pub const fn cap(self, sends: u32) -> Duration {
-        Duration::from_micros(self.cap_micros(sends))
+        duration(self.cap_micros(sends))
     }
 
     /// The wait after the `sends`-th send that `draw` chooses, uniform in 0 to [`cap`](Self::cap).
     #[inline]
     pub const fn delay(self, sends: u32, draw: u64) -> Duration {
-        Duration::from_micros(part(self.cap_micros(sends), draw))
+        duration(part(self.cap_micros(sends), draw))
     }
 
     #[inline]
     const fn cap_micros(self, sends: u32) -> u64 {
-        let doublings = sends.saturating_sub(1);
-        let cap = if self.base == 0 {
-            0
-        } else if doublings > self.base.leading_zeros() {
-            u64::MAX
-        } else {
-            self.base << doublings
-        };
-        if cap < self.max { cap } else { self.max }
+        if self.base == 0 {
+            return 0;
+        }
+        let (mut cap, mut sends) = (self.base, sends);
+        while cap < self.max {
+            if sends <= 1 {
+                return cap;
+            }
+            // Where the next one would not fit, no max is above it either.
+            cap = if cap >> 63 == 0 { cap << 1 } else { u64::MAX };
+            sends -= 1;
+        }
+        self.max
     }
 }
 

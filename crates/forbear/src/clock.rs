@@ -41,7 +41,7 @@ impl Instant {
 
     /// The instant that many microseconds after the origin.
     pub const fn from_micros(microseconds: u64) -> Self {
-        Self(Duration::from_micros(microseconds))
+        Self(duration(microseconds))
     }
 
     /// The time since the clock's origin.
@@ -102,6 +102,17 @@ impl<C: Sleep + ?Sized> Sleep for &C {
     }
 }
 
+/// As many microseconds, without the division of 64-bit numbers that 32-bit devices have no instruction for.
+#[inline(never)]
+pub(crate) const fn duration(micros: u64) -> Duration {
+    // micros / 1,000,000 for every number: the reciprocal times 2^82, rounded up.
+    // Source: Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994.
+    let seconds = ((micros as u128 * 0x431B_DE82_D7B6_34DB) >> 82) as u64;
+    let rest = (micros - seconds * 1_000_000) as u32;
+    // Always so, and the compiler is told: no path to a panic remains.
+    if rest < 1_000_000 { Duration::new(seconds, rest * 1_000) } else { Duration::MAX }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +130,16 @@ mod tests {
         assert_eq!(Instant::from_micros(999_999).second(), 0);
         assert_eq!(Instant::from_micros(1_000_000).second(), 1);
         assert_eq!(Instant::from_millis(u64::MAX).second(), u64::MAX / 1_000);
+    }
+
+    #[test]
+    fn a_duration_is_its_microseconds() {
+        for second in [0, 1, 2, 59, 1 << 20, 1 << 32, 1 << 43, u64::MAX / 1_000_000] {
+            for off in [0, 1, 999_999, 1_000_000, 1_000_001] {
+                for micros in [(second * 1_000_000).wrapping_add(off), (second * 1_000_000).wrapping_sub(off)] {
+                    assert_eq!(duration(micros), Duration::from_micros(micros), "{micros}");
+                }
+            }
+        }
     }
 }

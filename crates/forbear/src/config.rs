@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::backoff::{Backoff, micros};
 use crate::budget::RetryRatio;
+use crate::clock::duration;
 use crate::recovery::Recovery;
 use crate::throttle::K;
 use crate::window::MAX_GRACE;
@@ -184,7 +185,7 @@ impl Config {
 
 #[inline]
 const fn limit(micros: u64) -> Option<Duration> {
-    if micros == NONE { None } else { Some(Duration::from_micros(micros)) }
+    if micros == NONE { None } else { Some(duration(micros)) }
 }
 
 /// What a policy does with its decisions. It can be changed while calls run.

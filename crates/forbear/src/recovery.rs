@@ -132,9 +132,9 @@ impl Recovery {
     /// The word after a send was accepted, or not.
     #[inline]
     pub(crate) const fn answered(word: u64, accepted: bool) -> u64 {
-        let pace = Pace::unpack(word);
-        let level = if accepted { pace.level + RAISE } else { pace.level.saturating_sub(LOWER) };
-        Pace { level: if level < TOP { level } else { TOP }, ..pace }.pack()
+        let old = word & ((1 << LEVEL_BITS) - 1);
+        let level = if accepted { old + RAISE } else { old.saturating_sub(LOWER) };
+        word & !((1 << LEVEL_BITS) - 1) | if level < TOP { level } else { TOP }
     }
 }
 

@@ -48,11 +48,9 @@ fn SysTick() {
     });
 }
 
-/// Starts the clock, and makes a generator.
-pub fn start() -> Xoshiro128PlusPlus {
-    if let Some(mut core) = cortex_m::Peripherals::take() {
-        tick(&mut core.SYST);
-    }
+/// A generator.
+#[inline(never)]
+pub fn generator() -> Xoshiro128PlusPlus {
     Xoshiro128PlusPlus::seed_from_u64(SYST::get_current().into())
 }
 
@@ -74,9 +72,12 @@ pub struct Radio {
 }
 
 impl Radio {
-    /// A radio.
-    pub fn new(rng: Xoshiro128PlusPlus) -> Self {
-        Self { rng }
+    /// A radio, and a clock that runs.
+    pub fn start() -> Self {
+        if let Some(mut core) = cortex_m::Peripherals::take() {
+            tick(&mut core.SYST);
+        }
+        Self { rng: generator() }
     }
 
     /// Sends.

@@ -8,11 +8,11 @@ use core::time::Duration;
 use backon::{EmbassySleeper, ExponentialBuilder, RetryableWithContext as _};
 use embassy_executor::Spawner;
 use embassy_time::Timer;
-use forbear_size::{Overloaded, Radio, start};
+use forbear_size::{Overloaded, Radio};
 
 #[embassy_executor::main]
 async fn main(_spawner: Spawner) {
-    let mut radio = Radio::new(start());
+    let mut radio = Radio::start();
     let backoff = ExponentialBuilder::default()
         .with_jitter()
         .with_min_delay(Duration::from_millis(100))

@@ -8,15 +8,15 @@ use embassy_executor::Spawner;
 use embassy_time::Timer;
 use forbear_embassy::Client;
 use forbear_embassy::forbear::{Config, Reply};
-use forbear_size::{Radio, start};
+use forbear_size::{Radio, generator};
 use rand_xoshiro::Xoshiro128PlusPlus;
 use static_cell::StaticCell;
 
 #[embassy_executor::main]
 async fn main(_spawner: Spawner) {
-    let mut radio = Radio::new(start());
+    let mut radio = Radio::start();
     static API: StaticCell<Client<Xoshiro128PlusPlus>> = StaticCell::new();
-    let api: &'static Client<_> = API.init(Client::new(Config::resilient(), start()));
+    let api: &'static Client<_> = API.init(Client::new(Config::resilient(), generator()));
     loop {
         let answer = api.call(
             async || radio.send().await,
