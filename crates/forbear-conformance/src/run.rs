@@ -108,7 +108,7 @@ pub fn run_retry<S: Subject>(folder: &Path) -> Result<Ran, Deviation> {
                 same("attempts", trace.sends, case.result.attempts)?;
                 // All replies were used, so the last one is what the client has to give.
                 same("status", case.replies.last().map(|reply| reply.status), Some(case.result.status))?;
-                trace.slept(&sleeps)
+                trace.slept(&sleeps, S::LATE_MICROS)
             })
             .map_err(|what| Deviation(format!("{}: {what}", case.name)))?;
         ran.scenarios += 1;
@@ -156,10 +156,12 @@ pub fn run_combined<S: Subject>(folder: &Path) -> Result<Ran, Deviation> {
                 .call(plan)
                 .and_then(|trace| {
                     same("outcome", trace.ended.outcome, call.outcome)?;
-                    trace.slept(&sleeps)?;
-                    // Each sleep may be a microsecond off, and so may their sum.
+                    trace.slept(&sleeps, S::LATE_MICROS)?;
+                    // Each sleep may be a microsecond off, or late, and so may their sum.
                     let off = bench.clock.micros().abs_diff(call.end_us);
-                    holds(off <= sleeps.len() as u64, || format!("ends {off} us off {}", call.end_us))?;
+                    holds(off <= sleeps.len() as u64 * (1 + S::LATE_MICROS), || {
+                        format!("ends {off} us off {}", call.end_us)
+                    })?;
                     bench.clock.set_micros(call.end_us);
                     bench.counts(call.after)
                 })
@@ -251,9 +253,9 @@ impl Bench {
 }
 
 impl Trace {
-    /// Whether the sleeps are these, to a microsecond.
-    fn slept(&self, micros: &[f64]) -> Result<(), String> {
-        let close = |(gap, sleep): (&u64, &f64)| (*gap as f64 - sleep).abs() <= 1.0;
+    /// Whether the sleeps are these, to a microsecond, or late by what the timer may be.
+    fn slept(&self, micros: &[f64], late: u64) -> Result<(), String> {
+        let close = |(gap, sleep): (&u64, &f64)| (-1.0..=1.0 + late as f64).contains(&(*gap as f64 - sleep));
         holds(self.gaps.len() == micros.len() && self.gaps.iter().zip(micros).all(close), || {
             format!("slept {:?} us, not {micros:?}", self.gaps)
         })

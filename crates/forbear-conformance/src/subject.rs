@@ -17,6 +17,10 @@ pub trait Subject: 'static {
     /// What it is called in what is printed.
     const NAME: &'static str;
 
+    /// How many microseconds its timer makes of a wait at most, beyond rounding up: 2 where it counts whole ticks and
+    /// can't tell how much of the present one has passed.
+    const LATE_MICROS: u64 = 0;
+
     /// A fresh client over a window of `N` seconds.
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Client>;
 }

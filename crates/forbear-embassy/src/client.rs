@@ -164,7 +164,10 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     pub async fn ready(&mut self) -> bool {
         loop {
             if let Some(due) = self.due {
-                Timer::at(due).await;
+                // A timer is never ready at its first look, and this may be asked for each look anew.
+                if due > Tick::now() {
+                    Timer::at(due).await;
+                }
                 self.due = None;
             }
             let client = *self.call.handle();
