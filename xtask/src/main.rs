@@ -1,6 +1,7 @@
 //! The checks and tools of the project: `cargo xtask --help` lists them, `cargo xtask ci` runs every check.
 
 mod bare_metal;
+mod bench;
 mod ci;
 mod coverage;
 mod deps;
@@ -62,6 +63,7 @@ enum Task {
     Tsan(tsan::Args),
     Fuzz(fuzz::Args),
     Coverage(coverage::Args),
+    Bench(bench::Args),
 }
 
 impl Task {
@@ -84,6 +86,7 @@ impl Task {
             Task::Tsan(args) => tsan::run(&args),
             Task::Fuzz(args) => fuzz::run(&args),
             Task::Coverage(args) => coverage::run(&args),
+            Task::Bench(args) => bench::run(&args),
         }
     }
 }
