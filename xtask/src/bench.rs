@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Run with real-time priority, and on one core where one thread is measured (as root; needs chrt and taskset)
     #[arg(long)]
     realtime: bool,
-    /// Only the benches of these names, and no benches/RESULTS.md: calls, retries, decisions, threads
+    /// Only the benches of these names, and no benches/RESULTS.md: calls, retries, decisions, layer, threads
     #[arg(long, value_delimiter = ',', value_name = "BENCH")]
     only: Vec<String>,
 }
