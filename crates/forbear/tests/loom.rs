@@ -6,6 +6,30 @@
 //!
 //! A pass is no proof. Loom takes sequentially consistent accesses for weaker ones (there are none here) and does not
 //! let a load see a store that comes later; `tests/stress.rs` runs real threads, also under a thread sanitizer.
+//!
+//! Each rule of the algorithm was broken once, and these are the models that failed (of several, the smallest):
+//!
+//! | broken | fails |
+//! |---|---|
+//! | record: counts into a newer second | `late_writer_recycling`, `late_writer_gap` |
+//! | undo: takes out of a newer second | `undo_recycling` |
+//! | answer: balances a newer second | `late_answer_recycling` |
+//! | answer: an accept from an earlier second is not balanced | `in_flight_answer` |
+//! | sum: counts the bucket of another second | `record_record` and most others |
+//! | record: a late one starts no generation | `record_roll_over`, `create_roll_over` |
+//! | undo: a late one starts no generation | `undo_roll_over`, `undo_sealed_roll_over` |
+//! | seconds are added up without a seal | `record_roll_over`, `create_roll_over` |
+//! | seconds without a count are not sealed | `create_roll_over`, `retry_reserve`, `retry_retry_reserve` |
+//! | a new second has the old generation | `record_roll_over` and most others |
+//! | a sum is cached under the newest generation, not its own | `record_roll_over` |
+//! | the head is not looked at again after reading | `attempt_recycling`, `attempt_roll_over` |
+//! | a reservation has no sequence | `retry_and_reserve_reserve` |
+//! | reserve: what waits is read after the sums | `retry_reserve` |
+//! | retry: stops waiting before it is counted | `retry_reserve` |
+//! | relaxed: the exchange that counts, or that seals | `attempt_recycling` |
+//! | relaxed: the exchange of a new second, or a new generation | `undo_sealed_roll_over` |
+//! | relaxed: the exchange that reserves | `retry_and_reserve_reserve`, `reserve_reserve` |
+//! | relaxed: the exchange that stops waiting | `retry_retry_reserve`, `reserve_reserve` |
 #![cfg(loom)]
 
 use core::fmt::Debug;
@@ -209,6 +233,22 @@ fn late_writer_recycling() {
 }
 
 #[test]
+fn attempt_recycling() {
+    model("attempt/recycling", None, &[(11, 2), (12, 1), (12, 2)], |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        window.request(11);
+        let attempt = |window: &AtomicWindow<2>| {
+            let (counts, asked) = window.attempt(11, false);
+            (asked, counts.requests)
+        };
+        let (_, (asked, seen)) = race(&window, swapped, |window| window.request(12), attempt);
+        settles(&window, 12, &[11, 12, asked]);
+        (asked, seen)
+    });
+}
+
+#[test]
 fn late_writer_gap() {
     model("late writer/gap", None, &[(10, 1), (13, 1), (13, 2)], |swapped| {
         let window = window::<2>();
@@ -245,6 +285,19 @@ fn undo_roll_over() {
         };
         let ((), seen) = race(&window, swapped, undo, |window| window.requests(11));
         settles(&window, 11, &[10]);
+        seen
+    });
+}
+
+#[test]
+fn undo_sealed_roll_over() {
+    model("undo in a sealed second/roll-over", None, &[1, 2], |swapped| {
+        let window = window::<3>();
+        window.request(10);
+        window.request(10);
+        assert_eq!(window.requests(11), 2);
+        let ((), seen) = race(&window, swapped, |window| window.withdraw(10), |window| window.requests(12));
+        settles(&window, 12, &[10]);
         seen
     });
 }
@@ -307,6 +360,24 @@ fn retry_reserve() {
 fn attempt_reserve() {
     model("attempt of a retry/reserve", Some(2), &[10, 11], |swapped| {
         retry_while_reserved(swapped, |window| window.attempt(10, true).1)
+    });
+}
+
+#[test]
+fn retry_and_reserve_reserve() {
+    model("retry and reserve/reserve", None, &[(false, true), (true, false)], |swapped| {
+        let window = window::<1>();
+        window.request(10);
+        window.reserve(10, below(2)).unwrap();
+        // As many wait before as after, so that only the sequence tells the two apart.
+        let retry_and_reserve = |window: &AtomicWindow<1>| {
+            window.retry(10);
+            window.reserve(10, below(2)).is_ok()
+        };
+        let won = race(&window, swapped, retry_and_reserve, |window| window.reserve(10, below(2)).is_ok());
+        let counts = window.counts(10);
+        assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 1));
+        won
     });
 }
 
