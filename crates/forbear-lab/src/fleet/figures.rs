@@ -11,6 +11,8 @@ pub(super) struct Figures {
     pub(super) load: Option<f64>,
     /// What was served in overload, in multiples of the capacity.
     pub(super) goodput: Option<f64>,
+    /// The most that reached the backend in one second in which it served, in multiples of its capacity.
+    pub(super) peak: Option<f64>,
     /// Sends for each call while nothing was served.
     pub(super) in_outage: Option<f64>,
     pub(super) recovery_s: Option<u32>,
@@ -31,12 +33,19 @@ impl Figures {
         Self {
             load: record.times(|s| s.sent, capacity, |i, _| judged[i]),
             goodput: record.times(|s| s.served, capacity, |i, _| judged[i]),
+            peak: peak(record),
             in_outage: record.times(|s| s.sent, |s, _| s.calls as f64, |_, w| w.down || w.hangs),
             recovery_s: outage.and_then(|seconds| record.recovery(seconds.end as usize)),
             refused: record.times(|s| s.refused, |s, _| s.calls as f64, |_, w| w.fair()),
-            served: record.times(|s| s.served, |_, w| w.servable(), |_, _| true),
+            served: record.times(|s| s.served, |s, w| w.servable(s.calls as f64), |_, _| true),
         }
     }
+}
+
+fn peak(record: &Record) -> Option<f64> {
+    let up = record.seconds.iter().zip(&record.weather).filter(|(_, weather)| !weather.down && !weather.hangs);
+    let loads = up.filter(|(_, weather)| weather.capacity > 0.0).map(|(s, weather)| s.sent as f64 / weather.capacity);
+    loads.max_by(f64::total_cmp)
 }
 
 /// For each second whether its overload counts.

@@ -128,7 +128,7 @@ impl Panel<'_> {
             chart.draw_series([Rectangle::new([(from, 0.0), (from + 1.0, most)], DARK.filled())])?;
         }
         if self.color == GOODPUT {
-            let could = means(weather, |w| w.servable() / self.shape.forecast.capacity);
+            let could = means(weather, |w| w.servable(w.demand) / self.shape.forecast.capacity);
             chart.draw_series(AreaSeries::new(could, 0.0, MISSED))?;
         }
         chart.draw_series(AreaSeries::new(self.points(run), 0.0, self.color.mix(0.85)))?;

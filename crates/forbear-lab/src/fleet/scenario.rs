@@ -28,13 +28,13 @@ pub(super) enum Preset {
     Failures,
     /// No send is answered for two minutes; everybody gives up after the timeout
     Hang,
-    /// A queue of five seconds, at three times the capacity: who waits in vain?
+    /// A queue of fifteen seconds, at three times the capacity, and a timeout of ten: work that nobody waits for any more
     Queue,
     /// 6,000 clients that call once a minute, and an outage (min_requests, retry_floor)
     Quiet,
     /// Fresh clients with many calls at once, and a backend that is well but takes half a second (in_flight_grace)
     Fresh,
-    /// Refusals that all name the same ten seconds to wait (jitter on Retry-After)
+    /// Two seconds of refusals that all name the same ten seconds to wait (jitter on Retry-After)
     Herd,
     /// 100,000 clients x 0.2/s through a surge and an outage
     HundredThousand,
@@ -101,7 +101,7 @@ impl Preset {
             ),
             Self::Queue => {
                 let shape = usual(3.0);
-                let queue = Some((shape.forecast.capacity * 5.0) as u32);
+                let queue = Some((shape.forecast.capacity * 15.0) as u32);
                 shape.backend(Build { queue, ..Build::PLAIN })
             }
             Self::Quiet => Shape::new(6_000, 1.0 / 60.0, 0.8, 1_500).with(480, 480, Change::Outage),
@@ -110,7 +110,7 @@ impl Preset {
             }
             Self::Herd => usual(0.8)
                 .backend(Build { retry_after: Some(Duration::from_secs(10)), ..Build::PLAIN })
-                .with(180, 20, Change::Outage),
+                .with(180, 2, Change::Outage),
             Self::HundredThousand => {
                 Shape::new(100_000, 0.2, 0.8, 900).with(180, 180, Change::Demand(5.0)).with(480, 180, Change::Outage)
             }

@@ -6,7 +6,7 @@ use super::{Run, grid, settings::Sweep, sweep::Line};
 
 /// One row a strategy; see `fleet --help` for what the columns mean.
 pub(super) fn runs(runs: &[Run], had_outage: bool) -> Table {
-    let mut table = plain(["", "load", "goodput", "in outage", "recovery", "refused", "served"]);
+    let mut table = plain(["", "load", "goodput", "peak", "in outage", "recovery", "refused", "served"]);
     for Run { name, figures, .. } in runs {
         let recovery = match figures.recovery_s {
             Some(seconds) => format!("{seconds} s"),
@@ -17,6 +17,7 @@ pub(super) fn runs(runs: &[Run], had_outage: bool) -> Table {
             name.to_string(),
             times(figures.load),
             times(figures.goodput),
+            times(figures.peak),
             times(figures.in_outage),
             recovery,
             share(figures.refused),

@@ -46,9 +46,9 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// What could be served in this second, at best.
-    pub(super) fn servable(&self) -> f64 {
-        if self.down || self.hangs { 0.0 } else { self.capacity.min(self.demand) }
+    /// What could be served in this second of so many calls, at best.
+    pub(super) fn servable(&self, calls: f64) -> f64 {
+        if self.down || self.hangs { 0.0 } else { self.capacity.min(calls) }
     }
 
     /// Whether more is asked for than can be served.

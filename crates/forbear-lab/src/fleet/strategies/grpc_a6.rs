@@ -2,7 +2,8 @@
 //! never held back.
 //!
 //! Source: gRPC proposal A6, "Client Retries", with the values of its example: `maxTokens` 10, `tokenRatio` 0.1, backoff from
-//! 0.1 s doubled up to 2 s, each times a factor between 0.8 and 1.2. A retry needs more than half of the tokens.
+//! 0.1 s doubled up to 2 s, each times a factor between 0.8 and 1.2, or just what the server's pushback
+//! says. A retry needs more than half of the tokens.
 
 use std::{cell::Cell, time::Duration};
 
@@ -36,13 +37,15 @@ pub(in super::super) struct Call<'c> {
     sent: u32,
     over: bool,
     owed: bool,
+    /// The server's pushback.
+    told: Option<Duration>,
 }
 
 impl Client for Throttling {
     type Call<'c> = Call<'c>;
 
     fn call(&self) -> Call<'_> {
-        Call { client: self, sent: 0, over: false, owed: false }
+        Call { client: self, sent: 0, over: false, owed: false, told: None }
     }
 }
 
@@ -52,6 +55,9 @@ impl Attempts for Call<'_> {
             return Move::Done;
         }
         if core::mem::take(&mut self.owed) {
+            if let Some(wait) = self.told {
+                return Move::Wait(wait);
+            }
             let wait = BASE.saturating_mul(1 << (self.sent - 1).min(16)).min(CAP);
             return Move::Wait(wait.mul_f64(0.8 + 0.4 * unit(draws)));
         }
@@ -66,6 +72,10 @@ impl Attempts for Call<'_> {
         self.client.tokens.set(tokens);
         self.over = reply.retry() == Retry::Never || tokens <= MAX_TOKENS / 2;
         self.owed = true;
+        self.told = match reply.retry() {
+            Retry::After(wait) => Some(wait),
+            Retry::Backoff | Retry::Never => None,
+        };
     }
 }
 
