@@ -56,7 +56,13 @@ impl Instant {
 
     /// The time since `earlier`, zero where that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        let (own, others) = (self.0.subsec_nanos(), earlier.0.subsec_nanos());
+        let (borrow, nanos) = if own >= others { (0, own - others) } else { (1, SECOND - (others - own)) };
+        // Not by the difference of durations: that leaves a panic in the program, which never comes but is not seen not to.
+        match self.0.as_secs().checked_sub(earlier.0.as_secs()) {
+            Some(seconds) if seconds >= borrow => Duration::new(seconds - borrow, nanos % SECOND),
+            _ => Duration::ZERO,
+        }
     }
 
     /// The instant `delay` later, the last one there is where that would be past it.
@@ -64,6 +70,9 @@ impl Instant {
         Self(self.0.saturating_add(delay))
     }
 }
+
+/// In nanoseconds.
+const SECOND: u32 = 1_000_000_000;
 
 /// A monotonic clock.
 ///
@@ -123,6 +132,18 @@ mod tests {
         assert_eq!(last.saturating_add(Duration::MAX), last);
         assert_eq!(Instant::ORIGIN.saturating_since(last), Duration::ZERO);
         assert_eq!(last.second(), u64::MAX);
+    }
+
+    #[test]
+    fn differences_borrow_from_the_seconds() {
+        let at = |seconds, nanos| Instant::from_origin(Duration::new(seconds, nanos));
+        let instants = [at(0, 0), at(0, 1), at(0, 999_999_999), at(1, 0), at(1, 1), at(7, 5), at(u64::MAX, 999_999_999)];
+        for later in instants {
+            for earlier in instants {
+                let difference = later.since_origin().saturating_sub(earlier.since_origin());
+                assert_eq!(later.saturating_since(earlier), difference, "{later:?} {earlier:?}");
+            }
+        }
     }
 
     #[test]
