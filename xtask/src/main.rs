@@ -13,6 +13,7 @@ mod fmt;
 mod fuzz;
 mod lint;
 mod loom;
+mod no_panic;
 mod no_std;
 mod process;
 mod publish;
@@ -56,6 +57,7 @@ enum Task {
     Examples(examples::Args),
     Features(features::Args),
     NoStd(no_std::Args),
+    NoPanic(no_panic::Args),
     Firmware(firmware::Args),
     Publish(publish::Args),
     Deps(deps::Args),
@@ -79,6 +81,7 @@ impl Task {
             Task::Examples(args) => examples::run(&args),
             Task::Features(args) => features::run(&args),
             Task::NoStd(args) => no_std::run(&args),
+            Task::NoPanic(args) => no_panic::run(&args),
             Task::Firmware(args) => firmware::run(&args),
             Task::Publish(args) => publish::run(&args),
             Task::Deps(args) => deps::run(&args),
