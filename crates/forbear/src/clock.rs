@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn differences_borrow_from_the_seconds() {
         let at = |seconds, nanos| Instant::from_origin(Duration::new(seconds, nanos));
-        let instants = [at(0, 0), at(0, 1), at(0, 999_999_999), at(1, 0), at(1, 1), at(7, 5), at(u64::MAX, 999_999_999)];
+        let instants =
+            [at(0, 0), at(0, 1), at(0, 999_999_999), at(1, 0), at(1, 1), at(7, 5), at(u64::MAX, 999_999_999)];
         for later in instants {
             for earlier in instants {
                 let difference = later.since_origin().saturating_sub(earlier.since_origin());
