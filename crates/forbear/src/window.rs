@@ -335,3 +335,37 @@ impl<const N: usize, C: Counter> fmt::Debug for Window<N, C> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_and_sums_stay_at_their_end() {
+        let window = Window::<2>::of_len();
+        let asked = window.request(5);
+        window.bucket(5).unwrap().requests.set(u32::MAX - 1);
+        window.total.requests.set(u64::from(u32::MAX) - 1);
+        for _ in 0..3 {
+            window.request(5);
+            assert_eq!(window.counts(5).requests, u32::MAX);
+        }
+        // The sum goes on where a counter cannot, so that nothing is lost when a full bucket leaves.
+        window.request(6);
+        assert_eq!(window.counts(6).requests, u32::MAX);
+        window.withdraw(asked);
+        assert_eq!(window.counts(7).requests, 1);
+    }
+
+    #[test]
+    fn waiting_retries_stay_at_their_end() {
+        let window = Window::<2>::of_len();
+        window.waiting.set(u32::MAX);
+        assert!(window.reserve(5, |retries, _| retries == u32::MAX).is_ok());
+        assert_eq!(window.counts(5).waiting, u32::MAX);
+        window.retry(5);
+        assert_eq!((window.counts(5).waiting, window.counts(5).retries), (u32::MAX - 1, 1));
+        // More retries than there are numbers for are still not fewer.
+        assert!(window.reserve(5, |retries, _| retries == u32::MAX).is_ok());
+    }
+}
