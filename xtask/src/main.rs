@@ -17,6 +17,7 @@ mod no_panic;
 mod no_std;
 mod process;
 mod publish;
+mod size;
 mod test;
 mod tidy;
 mod tools;
@@ -59,6 +60,7 @@ enum Task {
     NoStd(no_std::Args),
     NoPanic(no_panic::Args),
     Firmware(firmware::Args),
+    Size(size::Args),
     Publish(publish::Args),
     Deps(deps::Args),
     Loom(loom::Args),
@@ -83,6 +85,7 @@ impl Task {
             Task::NoStd(args) => no_std::run(&args),
             Task::NoPanic(args) => no_panic::run(&args),
             Task::Firmware(args) => firmware::run(&args),
+            Task::Size(args) => size::run(&args),
             Task::Publish(args) => publish::run(&args),
             Task::Deps(args) => deps::run(&args),
             Task::Loom(args) => loom::run(&args),

@@ -87,7 +87,7 @@ impl<R, M: RawMutex, W: Tally> Client<R, M, W> {
     /// }
     /// ```
     pub fn begin(&self) -> Attempts<'_, R, M, W> {
-        Attempts { call: Call::new(self), due: None, cut: None }
+        Attempts { call: Call::new(self), due: Tick::MIN, cut: Tick::MAX }
     }
 }
 
@@ -145,10 +145,10 @@ impl<R, M: RawMutex, W> fmt::Debug for Client<R, M, W> {
 #[must_use = "a call does nothing until it is asked whether it is ready"]
 pub struct Attempts<'c, R, M: RawMutex, W: Tally> {
     call: Call<&'c Client<R, M, W>>,
-    /// Until when the next attempt waits.
-    due: Option<Tick>,
-    /// When the attempt in flight is to be cut.
-    cut: Option<Tick>,
+    /// Until when the next attempt waits; the first tick where it doesn't.
+    due: Tick,
+    /// When the attempt in flight is to be cut; the last tick where it isn't.
+    cut: Tick,
 }
 
 impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
@@ -163,34 +163,32 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     /// `select`, and asked again: it then waits for the rest.
     pub async fn ready(&mut self) -> bool {
         loop {
-            if let Some(due) = self.due {
-                // A timer is never ready at its first look, and this may be asked for each look anew.
-                if due > Tick::now() {
-                    Timer::at(due).await;
-                }
-                self.due = None;
+            // A timer is never ready at its first look, and this may be asked for each look anew.
+            if self.due > Tick::now() {
+                Timer::at(self.due).await;
             }
+            self.due = Tick::MIN;
             let client = *self.call.handle();
             match self.call.next(EmbassyClock.now(), &mut Draw(&client.rng)) {
                 Step::Send { within } => {
-                    self.cut = within.map(tick_after);
+                    self.cut = within.map_or(Tick::MAX, tick_after);
                     return true;
                 }
-                Step::Wait(delay) => self.due = Some(tick_after(delay)),
+                Step::Wait(delay) => self.due = tick_after(delay),
                 Step::Done(_) => return false,
             }
         }
     }
 
     /// When the attempt that [`ready`](Self::ready) waits for is due, if it waits.
-    pub const fn due(&self) -> Option<Tick> {
-        self.due
+    pub fn due(&self) -> Option<Tick> {
+        Some(self.due).filter(|&due| due > Tick::MIN)
     }
 
     /// When the attempt in flight has to be cut, where a timeout or a deadline is configured. [`limit`](Self::limit) does
     /// so.
-    pub const fn cut(&self) -> Option<Tick> {
-        self.cut
+    pub fn cut(&self) -> Option<Tick> {
+        Some(self.cut).filter(|&cut| cut < Tick::MAX)
     }
 
     /// What `send` comes to; `None` if it has to be cut first: drop it then, and it counts as unreachable.
@@ -198,7 +196,7 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     /// Takes what may be moved, so that the future of `send` is held once and not twice: pin it where it is made, with
     /// [`pin!`](core::pin::pin).
     pub fn limit<F: Future + Unpin>(&self, send: F) -> Limited<F> {
-        Limited { send, timer: self.cut.map(Timer::at) }
+        Limited { send, timer: self.cut().map(Timer::at) }
     }
 
     /// Tells what came back from the attempt.

@@ -16,3 +16,8 @@ pub use embassy_sync::blocking_mutex::raw::{CriticalSectionRawMutex, NoopRawMute
 
 /// The policy: configuration, replies, errors.
 pub use forbear;
+
+/// The guide's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/firmware.md")]
+struct Guide;

@@ -7,7 +7,7 @@ use rand_core::Rng;
 
 use crate::backoff::{micros, part};
 use crate::budget;
-use crate::clock::{Instant, duration};
+use crate::clock::{Instant, duration, sum};
 use crate::config::{Config, Mode};
 use crate::counts::{Counts, Tally};
 use crate::policy::Policy;
@@ -428,7 +428,7 @@ impl Progress {
         let wait = match (told, config.backoff) {
             (Some(wait), backoff) if config.retry_after_jitter => {
                 let most = (micros(wait) / 2).max(backoff.map_or(0, |backoff| micros(backoff.cap(self.attempts))));
-                wait.saturating_add(duration(part(most, rng.next_u64())))
+                sum(wait, duration(part(most, rng.next_u64())))
             }
             (Some(wait), _) => wait,
             (None, Some(backoff)) => backoff.delay(self.attempts, rng.next_u64()),

@@ -56,23 +56,14 @@ impl Instant {
 
     /// The time since `earlier`, zero where that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        let (own, others) = (self.0.subsec_nanos(), earlier.0.subsec_nanos());
-        let (borrow, nanos) = if own >= others { (0, own - others) } else { (1, SECOND - (others - own)) };
-        // Not by the difference of durations: that leaves a panic in the program, which never comes but is not seen not to.
-        match self.0.as_secs().checked_sub(earlier.0.as_secs()) {
-            Some(seconds) if seconds >= borrow => Duration::new(seconds - borrow, nanos % SECOND),
-            _ => Duration::ZERO,
-        }
+        difference(self.0, earlier.0)
     }
 
     /// The instant `delay` later, the last one there is where that would be past it.
     pub const fn saturating_add(self, delay: Duration) -> Self {
-        Self(self.0.saturating_add(delay))
+        Self(sum(self.0, delay))
     }
 }
-
-/// In nanoseconds.
-const SECOND: u32 = 1_000_000_000;
 
 /// A monotonic clock.
 ///
@@ -118,8 +109,37 @@ pub(crate) const fn duration(micros: u64) -> Duration {
     // Source: Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994.
     let seconds = ((micros as u128 * 0x431B_DE82_D7B6_34DB) >> 82) as u64;
     let rest = (micros - seconds * 1_000_000) as u32;
-    // Always so, and the compiler is told: no path to a panic remains.
-    if rest < 1_000_000 { Duration::new(seconds, rest * 1_000) } else { Duration::MAX }
+    compose(seconds, rest * 1_000)
+}
+
+/// `a + b`, the longest duration where that is longer.
+pub(crate) const fn sum(a: Duration, b: Duration) -> Duration {
+    let nanos = a.subsec_nanos() + b.subsec_nanos();
+    let carry = nanos / NANOS;
+    match a.as_secs().checked_add(b.as_secs()) {
+        Some(seconds) if seconds < u64::MAX || carry == 0 => compose(seconds + carry as u64, nanos - carry * NANOS),
+        _ => Duration::MAX,
+    }
+}
+
+/// `a - b`, zero where `b` is longer.
+const fn difference(a: Duration, b: Duration) -> Duration {
+    let borrow = (a.subsec_nanos() < b.subsec_nanos()) as u32;
+    match a.as_secs().checked_sub(b.as_secs()) {
+        Some(seconds) if seconds > 0 || borrow == 0 => {
+            compose(seconds - borrow as u64, a.subsec_nanos() + borrow * NANOS - b.subsec_nanos())
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+const NANOS: u32 = 1_000_000_000;
+
+/// The one place that makes durations of their parts: [`Duration::new`], and what the standard library builds on it,
+/// brings a path to a panic along unless the compiler sees that there are less nanoseconds than a second has.
+#[inline]
+const fn compose(seconds: u64, nanos: u32) -> Duration {
+    if nanos < NANOS { Duration::new(seconds, nanos) } else { Duration::MAX }
 }
 
 #[cfg(test)]
@@ -161,6 +181,19 @@ mod tests {
                 for micros in [(second * 1_000_000).wrapping_add(off), (second * 1_000_000).wrapping_sub(off)] {
                     assert_eq!(duration(micros), Duration::from_micros(micros), "{micros}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_and_differences_are_those_of_durations() {
+        let ends = [0, 1, 2, u64::MAX - 1, u64::MAX];
+        let durations =
+            ends.map(|seconds| [0, 1, 499_999_999, 500_000_000, 999_999_999].map(|n| Duration::new(seconds, n)));
+        for a in durations.into_iter().flatten() {
+            for b in durations.into_iter().flatten() {
+                assert_eq!(sum(a, b), a.saturating_add(b), "{a:?} + {b:?}");
+                assert_eq!(difference(a, b), a.saturating_sub(b), "{a:?} - {b:?}");
             }
         }
     }
