@@ -134,13 +134,14 @@ macro_rules! windows {
 
         impl Drive<'_> {
             fn strategy(self, strategy: Strategy) -> io::Result<Record> {
-                let &Settings { attempts, window, ratio, forbear, .. } = self.settings;
+                let &Settings { attempts, window, ratio, book, forbear, .. } = self.settings;
+                let forbear = if strategy == Strategy::Book { book } else { forbear };
                 match strategy {
                     Strategy::NoRetries => self.through(|_| Plain { attempts: 1 }),
                     Strategy::PlainRetries => self.through(|_| Plain { attempts }),
                     Strategy::Backoff => self.through(|seed| Backoff::new(attempts, seed)),
                     Strategy::Budget => self.through(|_| Budget::new(attempts, ratio as f32, window)),
-                    Strategy::Forbear => match window {
+                    Strategy::Book | Strategy::Forbear => match window {
                         $($seconds => self.through(|seed| Forbear::<$seconds>::new(forbear, seed)),)*
                         _ => Err(io::Error::other("a window that the command line should have refused")),
                     },

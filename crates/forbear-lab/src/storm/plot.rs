@@ -87,7 +87,7 @@ fn draw(root: &Area<'_>, runs: &[Run], settings: &Settings) -> Drawn {
     let title = format!("{} clients ask for {} times what a server can do", settings.clients, settings.demand);
     write(root, &title, (NAMES, 22), 34, INK, HPos::Left, FontStyle::Bold)?;
     let subtitle = format!(
-        "The same demand five times over real HTTP. Saying no costs the server {:.0} % of a request. Figures: overload after its first {} s.",
+        "The same demand six times over real HTTP. Saying no costs the server {:.0} % of a request. Figures: overload after its first {} s.",
         settings.reject_cost * 100.0,
         settings.window
     );
@@ -115,7 +115,7 @@ fn describe(root: &Area<'_>, run: &Run, settings: &Settings, top: i32) -> Drawn 
     };
     let line =
         |text: &str, down, size, color, style| write(root, text, (NAMES, top + down), size, color, HPos::Left, style);
-    line(&run.strategy.to_string(), 2, 28, INK, FontStyle::Bold)?;
+    line(run.strategy.title(), 2, 28, INK, FontStyle::Bold)?;
     line(run.strategy.means(), 30, 18, FAINT, FontStyle::Normal)?;
     if let Some((load, goodput)) = figure(|s| s.load).zip(figure(|s| s.goodput)) {
         line(&format!("{load:.1}x load"), 56, 21, LOAD, FontStyle::Bold)?;

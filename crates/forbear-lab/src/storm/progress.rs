@@ -40,12 +40,12 @@ pub(super) async fn watch(settings: &Settings, start: Instant, strategies: &[(St
                 let now = live.totals();
                 let times = |now: u64, before: u64| (now - before) as f64 / settings.capacity;
                 let (load, goodput) = (times(now.0, before.0), times(now.1, before.1));
-                let _ = write!(rates, "\n  {strategy:14} load {load:6.2}x   goodput {goodput:5.2}x");
+                let _ = write!(rates, "\n  {strategy:20} load {load:6.2}x   goodput {goodput:5.2}x");
                 *before = now;
             }
         }
         bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-        bar.set_message(format!("{} s left{rates}", total.saturating_sub(second)));
+        bar.set_message(format!("{} left{rates}", minutes(total.saturating_sub(second))));
         tokio::time::sleep(TICK).await;
     }
     bar.finish_and_clear();
@@ -53,7 +53,28 @@ pub(super) async fn watch(settings: &Settings, start: Instant, strategies: &[(St
 
 fn announce(bar: &ProgressBar, phase: Phase, settings: &Settings) {
     if bar.is_hidden() {
-        eprintln!("{phase} for {} s", settings.phases.span(phase).len());
+        let span = settings.phases.span(phase);
+        let left = settings.phases.total_seconds() - span.start;
+        eprintln!("{phase} for {}, {} left in all", minutes(span.len()), minutes(left));
     }
     bar.set_prefix(phase.to_string());
+}
+
+/// A time as people say it.
+pub(super) fn minutes(seconds: usize) -> String {
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, 0) => format!("{minutes} min"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_in_minutes_where_it_has_some() {
+        assert_eq!([59, 60, 672].map(minutes), ["59 s", "1 min", "11 min 12 s"]);
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::{fmt, path::PathBuf};
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use forbear::Config;
 use serde::Serialize;
 
-use super::{Failure, demand::Demand, phases::Phases};
+use super::{Failure, demand::Demand, phases::Phases, progress::minutes};
 
-/// Overload real HTTP servers, and see how five ways of retrying treat them.
+/// Overload real HTTP servers, and see how six ways of retrying treat them.
 ///
 /// Starts one HTTP/1.1 server per strategy on 127.0.0.1, each with the same capacity, and sends all of them the same demand at the same
 /// time: healthy, then overloaded, then an outage, then healthy again. The demand is an open loop (a Poisson process): it does not slow
@@ -43,9 +43,6 @@ pub(crate) struct Args {
     /// Seconds that forbear's clients remember (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200 or 3600)
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = window, help_heading = "Clients")]
     window: u32,
-    /// What forbear's clients start from
-    #[arg(long, value_enum, default_value_t = Preset::Overload, help_heading = "Clients")]
-    preset: Preset,
     /// K of forbear: how many requests are sent for each that is accepted
     #[arg(long, default_value_t = 2.0, help_heading = "Clients")]
     k: f64,
@@ -77,16 +74,6 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-/// A configuration of forbear, before K, ratio and attempts are set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Preset {
-    /// Throttle and retry budget, to the letter of the SRE book
-    Overload,
-    /// What a service should run: backoff and the extensions as well
-    Resilient,
-}
-
 const READING: &str = "\
 What the servers do:
   A request takes 1/capacity seconds of work, one after the other. A fifth of a second of work (at
@@ -100,8 +87,12 @@ What the clients do:
   plain retries    three attempts, one right after the other
   backoff          three attempts, exponential backoff with jitter from 100 ms (backon)
   retry budget     three attempts, retries up to a tenth of what was served in the window
-                   (tower's TpsBudget, without a minimum a second)
-  forbear          three attempts, retry budget and adaptive throttling (K = 2), no backoff
+                   (tower's TpsBudget as its documentation shows it: only what was served
+                   pays in, so there is little to retry with; its window is 60 s at most)
+  forbear,         three attempts, retry budget and adaptive throttling (K = 2), no backoff:
+    by the book    Config::overload()
+  forbear          the same with backoff, and with a recovery that tells an overload from a
+                   backend that is back: Config::resilient(), the default of every client
   The clients of a strategy share a pool of connections, and nothing that they know.
 
 How to read the figures:
@@ -112,8 +103,9 @@ How to read the figures:
   the outage from which three seconds long at least 95 % of the calls are served.
 
   In the plot, grey is what could have been served and the dashed line is the capacity. Recovery is
-  where forbear pays: what was refused locally stays in its window, and only accepts let it send
-  more, so by the book's formula it needs two to three windows to come back.
+  where the book's formula pays: what was refused locally stays in the window, and only accepts let
+  a client send more, so it needs two to three windows to come back. By default forbear also sends a
+  little of what the formula refuses, more and more while that is accepted, and is back in seconds.
 
   A run that calls itself doubtful was disturbed: the machine could not keep the demand's pace.
 
@@ -133,14 +125,16 @@ pub(super) struct Settings {
     pub(super) healthy_demand: f64,
     pub(super) clients: usize,
     pub(super) window: u32,
-    pub(super) preset: Preset,
     pub(super) k: f64,
     pub(super) ratio: f64,
     pub(super) attempts: u32,
     pub(super) seed: u64,
     #[serde(rename = "phase_seconds")]
     pub(super) phases: Phases,
-    /// What preset, k, ratio and attempts come to.
+    /// The book's specification with this k, ratio and attempts.
+    #[serde(skip)]
+    pub(super) book: Config,
+    /// What forbear's clients run by default, with the same.
     #[serde(skip)]
     pub(super) forbear: Config,
 }
@@ -148,11 +142,10 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(args: &Args) -> Result<Self, Failure> {
         let asked = [args.healthy_seconds, args.overload_seconds, args.outage_seconds, args.recovery_seconds];
-        let preset = match args.preset {
-            Preset::Overload => Config::overload(),
-            Preset::Resilient => Config::resilient(),
+        let as_asked = |config: Config| {
+            let config = config.to_builder().k(args.k).retry_ratio(args.ratio).max_attempts(args.attempts);
+            config.build().map_err(Failure::Config)
         };
-        let forbear = preset.to_builder().k(args.k).retry_ratio(args.ratio).max_attempts(args.attempts).build();
         Ok(Self {
             capacity: args.capacity,
             reject_cost: args.reject_cost,
@@ -160,13 +153,13 @@ impl Settings {
             healthy_demand: args.healthy_demand,
             clients: args.clients as usize,
             window: args.window,
-            preset: args.preset,
             k: args.k,
             ratio: args.ratio,
             attempts: args.attempts,
             seed: args.seed,
             phases: Phases::new(asked, args.window)?,
-            forbear: forbear.map_err(Failure::Config)?,
+            book: as_asked(Config::overload())?,
+            forbear: as_asked(Config::resilient())?,
         })
     }
 
@@ -180,15 +173,14 @@ impl Settings {
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { capacity, reject_cost, demand, healthy_demand, clients, seed, phases, .. } = self;
-        let Self { window, preset, k, ratio, attempts, .. } = self;
-        let preset = format!("{preset:?}").to_lowercase();
+        let Self { window, k, ratio, attempts, .. } = self;
         writeln!(f, "servers  {capacity} requests/s each, a rejection costs {reject_cost} of a request")?;
         writeln!(
             f,
             "demand   {demand}x capacity in the overload, else {healthy_demand}x; {clients} clients, seed {seed}"
         )?;
-        writeln!(f, "clients  {attempts} attempts; forbear: {preset}, window {window} s, K {k}, retry ratio {ratio}")?;
-        write!(f, "phases   {phases}; {} s in all", phases.total_seconds())
+        writeln!(f, "clients  {attempts} attempts; forbear: window {window} s, K {k}, retry ratio {ratio}")?;
+        write!(f, "phases   {phases}; {} in all", minutes(phases.total_seconds()))
     }
 }
 

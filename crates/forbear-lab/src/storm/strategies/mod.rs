@@ -1,4 +1,4 @@
-//! Five ways to ask again, behind one trait.
+//! Six ways to ask again, behind one trait.
 
 mod backoff;
 mod budget;
@@ -22,18 +22,22 @@ use super::record::{Live, Record};
 
 pub(super) use self::{backoff::Backoff, budget::Budget, forbear::Forbear, plain::Plain};
 
-/// The five, in the order in which they are told.
+/// The six, in the order in which they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
     NoRetries,
     PlainRetries,
     Backoff,
     Budget,
+    /// The specification to the letter.
+    Book,
+    /// What every client of forbear is by default.
     Forbear,
 }
 
 impl Strategy {
-    pub(super) const ALL: [Self; 5] = [Self::NoRetries, Self::PlainRetries, Self::Backoff, Self::Budget, Self::Forbear];
+    pub(super) const ALL: [Self; 6] =
+        [Self::NoRetries, Self::PlainRetries, Self::Backoff, Self::Budget, Self::Book, Self::Forbear];
 
     /// For machines.
     pub(super) const fn name(self) -> &'static str {
@@ -42,7 +46,19 @@ impl Strategy {
             Self::PlainRetries => "plain-retries",
             Self::Backoff => "backoff",
             Self::Budget => "retry-budget",
+            Self::Book => "forbear-book",
             Self::Forbear => "forbear",
+        }
+    }
+
+    /// For people, where [`means`](Self::means) stands beside it.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::NoRetries => "no retries",
+            Self::PlainRetries => "plain retries",
+            Self::Backoff => "backoff",
+            Self::Budget => "retry budget",
+            Self::Book | Self::Forbear => "forbear",
         }
     }
 
@@ -53,14 +69,15 @@ impl Strategy {
             Self::PlainRetries => "again, at once",
             Self::Backoff => "backon, with jitter",
             Self::Budget => "tower's TpsBudget",
-            Self::Forbear => "budget and throttle",
+            Self::Book => "by the book",
+            Self::Forbear => "as clients have it",
         }
     }
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name().replace('-', " "))
+        f.pad(if *self == Self::Book { "forbear, by the book" } else { self.title() })
     }
 }
 
