@@ -93,7 +93,7 @@ impl Drive<'_> {
             {
                 let mut record = record.borrow_mut();
                 record.at(at).demand += 1;
-                record.lag = record.lag.max(start.elapsed().saturating_sub(at));
+                record.late(start.elapsed().saturating_sub(at));
             }
             while calls.try_join_next().is_some() {}
             calls.spawn_local(call(road.clone(), clients[client].clone(), at));

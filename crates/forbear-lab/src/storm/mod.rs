@@ -42,7 +42,7 @@ const INTERRUPTED: u8 = 130;
 /// Threads and servers get this long to be ready for the first arrival.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// An arrival that is later than this makes the figures doubtful.
+/// An arrival or a rejection that is later than this makes the figures doubtful.
 const TOLERABLE_LAG: Duration = Duration::from_millis(500);
 
 /// A strategy and what became of it.
@@ -71,10 +71,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     for Run { strategy, record } in &runs {
         if record.lag > TOLERABLE_LAG {
-            println!(
-                "doubtful: this machine was {:.1} s late with the demand on '{strategy}'",
-                record.lag.as_secs_f64()
-            );
+            println!("doubtful: this machine was up to {:.1} s late with '{strategy}'", record.lag.as_secs_f64());
         }
         if let Some(why) = &record.first_broken {
             println!("doubtful: {} requests of '{strategy}' broke before they were answered ({why})", record.broken);

@@ -29,7 +29,7 @@ pub(super) struct Record {
     seconds: Vec<Second>,
     /// The second of its end and the time it took, for each call that was served.
     latencies: Vec<(usize, Duration)>,
-    /// How late an arrival was at worst.
+    /// How late an arrival or a rejection was at worst.
     pub(super) lag: Duration,
     /// Requests that broke before they were answered.
     pub(super) broken: u64,
@@ -45,6 +45,11 @@ impl Record {
             self.seconds.resize(second + 1, Second::default());
         }
         &mut self.seconds[second]
+    }
+
+    /// Something happened so long after it was due.
+    pub(super) fn late(&mut self, by: Duration) {
+        self.lag = self.lag.max(by);
     }
 
     /// A call that began at `began` was served at `ended`.

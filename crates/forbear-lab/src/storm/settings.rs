@@ -23,8 +23,8 @@ pub(crate) struct Args {
     /// Demand in the other phases, in multiples of the capacity
     #[arg(long, value_name = "TIMES", default_value = "0.8", value_parser = positive, help_heading = "Demand")]
     healthy_demand: f64,
-    /// Clients that share the demand; each knows only what it has seen itself
-    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Demand")]
+    /// Clients that share the demand; each knows only what it has seen itself, so the more there are, the longer each takes to learn
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Demand")]
     clients: u32,
     /// Seed of the demand and of the clients' generators
     #[arg(long, default_value_t = 1, help_heading = "Demand")]
@@ -106,8 +106,11 @@ How to read the figures:
   where the book's formula pays: what was refused locally stays in the window, and only accepts let
   a client send more, so it needs two to three windows to come back. By default forbear also sends a
   little of what the formula refuses, more and more while that is accepted, and is back in seconds.
+  It paces that by attempts as well as by time: with many clients that ask seldom (--clients 150),
+  it takes longer.
 
-  A run that calls itself doubtful was disturbed: the machine could not keep the demand's pace.
+  A run that calls itself doubtful was disturbed: the machine could not keep the demand's pace, or
+  took long over rejections, which take a server no time.
 
 Longer, and other:
   forbear-lab storm --window 120      the book's window, with phases to match: eleven minutes

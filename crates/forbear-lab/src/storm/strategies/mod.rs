@@ -132,9 +132,14 @@ impl<'r> Request<'r> {
         if self.sent.replace(self.sent.get() + 1) > 0 {
             road.record.borrow_mut().at(road.start.elapsed()).retries += 1;
         }
+        let asked = Instant::now();
         match self.exchange().await {
             Ok(StatusCode::OK) => Ok(()),
-            Ok(_) => Err(Unserved),
+            Ok(_) => {
+                // Saying no takes a server no time: what it took, this machine was late.
+                road.record.borrow_mut().late(asked.elapsed());
+                Err(Unserved)
+            }
             Err(error) => {
                 let mut record = road.record.borrow_mut();
                 record.broken += 1;
