@@ -14,7 +14,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = cargo("test");
-    command.args(["--workspace", "--no-fail-fast"]).args(&args.pass);
+    command.args(["--workspace", "--all-features", "--no-fail-fast"]).args(&args.pass);
     let (output, succeeded) = command.watch()?;
     let totals = totals(&output);
     println!("tests: {} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
