@@ -279,6 +279,15 @@ pub struct Progress {
     shadow: Option<Stop>,
 }
 
+/// What a rare turn of a call changes, and what it comes to.
+struct Turn {
+    action: Option<Action>,
+    phase: Phase,
+    stop: Stop,
+    shadow: Option<Stop>,
+    seen: Counts,
+}
+
 impl Progress {
     #[inline]
     const fn new(config: &Config) -> Self {
@@ -303,11 +312,9 @@ impl Progress {
             Phase::New => {}
             Phase::Replied if self.is_final() => return self.end(self.settled()),
             _ => {
-                let (after, action) = self.go_on(policy, now, rng);
-                // One by one: a copy of the whole would take the padding along, by way of memory.
-                (self.phase, self.stop, self.shadow) = (after.phase, after.stop, after.shadow);
-                self.seen = after.seen;
-                if let Some(action) = action {
+                let turn = self.go_on(policy, now, rng);
+                (self.phase, self.stop, self.shadow, self.seen) = (turn.phase, turn.stop, turn.shadow, turn.seen);
+                if let Some(action) = turn.action {
                     return action;
                 }
             }
@@ -317,7 +324,7 @@ impl Progress {
 
     /// What few calls come to: a retry, or a question out of turn. `None` where an attempt is to start.
     #[inline(never)]
-    fn go_on<W: Tally>(mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> (Self, Option<Action>) {
+    fn go_on<W: Tally>(mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Turn {
         if self.phase == Phase::InFlight {
             self.reply(policy, now, Reply::UNREACHABLE);
         }
@@ -333,7 +340,7 @@ impl Progress {
         {
             action = Some(self.end_early(policy, Stop::Deadline));
         }
-        (self, action)
+        Turn { action, phase: self.phase, stop: self.stop, shadow: self.shadow, seen: self.seen }
     }
 
     /// Steps 2 to 4: an attempt starts.
@@ -383,9 +390,12 @@ impl Progress {
     fn reply<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, reply: Reply) {
         if self.phase == Phase::InFlight {
             if self.asked != NOT_COUNTED {
-                let window = policy.window();
-                window.answer(self.asked, now.second(), reply.is_accepted());
-                if policy.config().recovery.is_some() {
+                let (config, window) = (policy.config(), policy.window());
+                // Without a grace nobody asks what is in flight, so an answer matters only if it is an accept.
+                if reply.is_accepted() || config.grace > 0 {
+                    window.answer(self.asked, now.second(), reply.is_accepted());
+                }
+                if config.recovery.is_some() {
                     window.pace(|word| (true, Recovery::answered(word, reply.is_accepted())));
                 }
             }
