@@ -313,7 +313,8 @@ impl<const N: usize> AtomicWindow<N> {
     /// afterwards.
     #[inline]
     fn sum(&self, event: Event, head: u64) -> u64 {
-        self.past(event, head).saturating_add(self.count(event, stamped::value(head)))
+        let second = stamped::value(head);
+        self.past(event, head).saturating_add(count(self.row(second), event, second))
     }
 
     /// How many of `event` the seconds before the head's hold.
@@ -350,12 +351,6 @@ impl<const N: usize> AtomicWindow<N> {
         stamped::value(stamped::with(head, sum))
     }
 
-    /// The count of `event` in the bucket of `second`, 0 where that holds another one.
-    #[inline]
-    fn count(&self, event: Event, second: u64) -> u64 {
-        bucket::count_of(self.row(second)[event as usize].load(Acquire), second)
-    }
-
     /// Reads by a head until it stays the same over the reading.
     #[inline]
     fn consistent<T>(&self, head: &mut u64, read: impl Fn(u64) -> T) -> T {
@@ -384,6 +379,12 @@ impl<const N: usize> AtomicWindow<N> {
     }
 }
 
+/// The count of `event` in the bucket of `second`, 0 where that holds another one.
+#[inline]
+fn count(row: &[AtomicU64; 3], event: Event, second: u64) -> u64 {
+    bucket::count_of(row[event as usize].load(Acquire), second)
+}
+
 fn clamp(sum: u64) -> u32 {
     u32::try_from(sum).unwrap_or(u32::MAX)
 }
@@ -405,10 +406,11 @@ impl<const N: usize> Tally for AtomicWindow<N> {
         let head = stamped::value(self.enter(second));
         let young = head.saturating_sub(young_span::<N>(grace))..=head;
         let open = young.map(|second| {
+            let row = self.row(second);
             let answered = self.answers[second as usize % YOUNG].load(Acquire);
             let balance = if answers::second(answered) == second { answers::balance(answered) } else { 0 };
             let unanswered =
-                self.count(Event::Request, second) as i64 - self.count(Event::Accept, second) as i64 - balance;
+                count(row, Event::Request, second) as i64 - count(row, Event::Accept, second) as i64 - balance;
             unanswered.max(0) as u64
         });
         clamp(open.sum())
@@ -428,8 +430,7 @@ impl<const N: usize> Tally for AtomicWindow<N> {
         let second = stamped::value(head);
         let row = self.row(second);
         let past = [Event::Request, Event::Accept, Event::Retry].map(|event| self.past(event, head));
-        let now =
-            [Event::Accept, Event::Retry].map(|event| bucket::count_of(row[event as usize].load(Acquire), second));
+        let now = [Event::Accept, Event::Retry].map(|event| count(row, event, second));
         let waiting = reservation::waiting(self.reserved.load(Acquire));
         if stamped::value(self.summary.head.load(Acquire)) != second {
             // The second turned over meanwhile, and the sums may lack what has just left.
@@ -483,7 +484,10 @@ impl<const N: usize> Tally for AtomicWindow<N> {
             let mut head = self.enter(second);
             let waiting = reservation::waiting(reserved);
             let (retries, requests) = self.consistent(&mut head, |head| {
-                (clamp(self.sum(Event::Retry, head)), clamp(self.sum(Event::Request, head)))
+                let second = stamped::value(head);
+                let row = self.row(second);
+                let sum = |event| clamp(self.past(event, head).saturating_add(count(row, event, second)));
+                (sum(Event::Retry), sum(Event::Request))
             });
             if !allowed(retries.saturating_add(waiting), requests) {
                 let accepts = self.consistent(&mut head, |head| clamp(self.sum(Event::Accept, head)));

@@ -285,7 +285,7 @@ struct Turn {
     phase: Phase,
     stop: Stop,
     shadow: Option<Stop>,
-    seen: Counts,
+    seen: Option<Counts>,
 }
 
 impl Progress {
@@ -313,7 +313,10 @@ impl Progress {
             Phase::Replied if self.is_final() => return self.end(self.settled()),
             _ => {
                 let turn = self.go_on(policy, now, rng);
-                (self.phase, self.stop, self.shadow, self.seen) = (turn.phase, turn.stop, turn.shadow, turn.seen);
+                (self.phase, self.stop, self.shadow) = (turn.phase, turn.stop, turn.shadow);
+                if let Some(seen) = turn.seen {
+                    self.seen = seen;
+                }
                 if let Some(action) = turn.action {
                     return action;
                 }
@@ -328,8 +331,9 @@ impl Progress {
         if self.phase == Phase::InFlight {
             self.reply(policy, now, Reply::UNREACHABLE);
         }
+        let mut seen = None;
         let mut action = match self.phase {
-            Phase::Replied => self.decide(policy, now, rng),
+            Phase::Replied => self.decide(policy, now, rng, &mut seen),
             Phase::New | Phase::Reserved | Phase::Unreserved => None,
             Phase::InFlight | Phase::Over => Some(Action::End),
         };
@@ -340,7 +344,7 @@ impl Progress {
         {
             action = Some(self.end_early(policy, Stop::Deadline));
         }
-        Turn { action, phase: self.phase, stop: self.stop, shadow: self.shadow, seen: self.seen }
+        Turn { action, phase: self.phase, stop: self.stop, shadow: self.shadow, seen }
     }
 
     /// Steps 2 to 4: an attempt starts.
@@ -406,7 +410,13 @@ impl Progress {
     }
 
     /// Step 1, and how long to wait: a reply came, and says whether it may be retried.
-    fn decide<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Option<Action> {
+    fn decide<W: Tally>(
+        &mut self,
+        policy: &Policy<W>,
+        now: Instant,
+        rng: &mut impl Rng,
+        seen: &mut Option<Counts>,
+    ) -> Option<Action> {
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
         let told = match self.retry {
             Retry::Never => return Some(self.end(self.settled())),
@@ -424,7 +434,7 @@ impl Progress {
         if mode != Mode::Off {
             let second = now.second();
             if let Err(counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests)) {
-                self.seen = counts;
+                *seen = Some(counts);
                 if mode == Mode::Enforce {
                     return Some(self.end(Stop::Budget));
                 }
