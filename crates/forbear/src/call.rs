@@ -395,9 +395,11 @@ impl Progress {
         if self.phase == Phase::InFlight {
             if self.asked != NOT_COUNTED {
                 let (config, window) = (policy.config(), policy.window());
-                // Without a grace nobody asks what is in flight, so an answer matters only if it is an accept.
-                if reply.is_accepted() || config.grace > 0 {
-                    window.answer(self.asked, now.second(), reply.is_accepted());
+                let second = now.second();
+                // Without a grace nobody asks what is in flight: an answer that is no accept tells the window the time,
+                // and in the second of its request not even that.
+                if reply.is_accepted() || config.grace > 0 || second > self.asked {
+                    window.answer(self.asked, second, reply.is_accepted());
                 }
                 if config.recovery.is_some() {
                     window.pace(|word| (true, Recovery::answered(word, reply.is_accepted())));
