@@ -85,10 +85,17 @@ impl<C, R, W> Client<C, R, W> {
         Self { shared: Arc::new(Shared { clock, policy: Policy::new(config, window) }), rng, observer: None }
     }
 
-    /// This handle, and what is cloned from it, with an observer that is told of the end of each call.
+    /// This handle, and what is cloned from it, with an observer that is told of the end of each call. Several are told in
+    /// the order in which they were added.
     #[must_use]
     pub fn observed(mut self, observer: impl Observer + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+        self.observer = Some(match self.observer {
+            Some(first) => Arc::new(move |report: &Report| {
+                first.ended(report);
+                observer.ended(report);
+            }),
+            None => Arc::new(observer),
+        });
         self
     }
 
