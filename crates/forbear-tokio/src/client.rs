@@ -76,7 +76,10 @@ impl<C, R, W> Client<C, R, W> {
         Self(forbear_std::Client::with(clock, rng, config, window))
     }
 
-    /// This handle, and what is cloned from it, with an observer that is told of the end of each call.
+    /// This handle, and what is cloned from it, with an observer that is told of the end of each call. Several are told in
+    /// the order in which they were added.
+    ///
+    /// Calls that are dropped are reported, too, unless they were never polled.
     #[must_use]
     pub fn observed(self, observer: impl forbear_std::Observer + 'static) -> Self {
         Self(self.0.observed(observer))

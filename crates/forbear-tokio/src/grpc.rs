@@ -111,7 +111,7 @@ impl<K> Grpc<K> {
 
     /// Methods that do no more when they are called twice: each by its path, such as `/helloworld.Greeter/SayHello`, or
     /// all of a service, by `/helloworld.Greeter/`. A single call is marked by the extension
-    /// [`Repeatable`](crate::http::Repeatable) of its request.
+    /// [`Repeatable`] of its request.
     pub fn repeatable<M: Into<String>>(mut self, methods: impl IntoIterator<Item = M>) -> Self {
         self.repeatable.add(methods);
         self

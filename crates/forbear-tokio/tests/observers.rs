@@ -1,0 +1,168 @@
+//! What the two observers show of calls that are accepted, retried, refused and dropped.
+
+use core::future::{pending, ready};
+use core::time::Duration;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use forbear_tokio::{Client, Config, Events, Metrics, Mode, Reply, SharedWindow, ThreadRng, TokioClock};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::time::timeout;
+use tracing_subscriber::fmt::MakeWriter;
+
+type TestClient = Client<TokioClock, ThreadRng, SharedWindow>;
+
+fn client(config: Config) -> TestClient {
+    Client::with(TokioClock::new(), ThreadRng, config, SharedWindow::default())
+}
+
+/// Neither throttle nor wait; the budget is spent after two retries.
+const BUDGET: Config = forbear::config!(Config::overload().to_builder().no_throttle().retry_ratio(0.4));
+
+/// An accepted call, one retried until its attempts are spent, one that the budget ends, and one that is dropped.
+async fn calls(client: &TestClient) {
+    let busy = |_: &Result<(), u16>| Reply::OVERLOADED;
+    client.call(|| ready(Ok::<_, u16>(())), |_| Reply::ACCEPTED).await.unwrap();
+    for _ in 0..2 {
+        client.call(|| ready(Err(503)), busy).await.unwrap_err();
+    }
+    let hanging = client.call(pending::<Result<(), u16>>, busy);
+    assert!(timeout(Duration::from_secs(1), hanging).await.is_err());
+}
+
+async fn metrics_in(mode: Mode) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let client = client(BUDGET).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test")));
+    client.set_mode(mode);
+    calls(&client).await;
+    recorder.handle().render()
+}
+
+fn has(metrics: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(metrics.lines().any(|is| is == *line), "no {line} in\n{metrics}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_was_sent_and_what_was_not() {
+    let lines = [
+        r#"forbear_calls_total{client="test"} 4"#,
+        r#"forbear_attempts_total{client="test"} 6"#,
+        r#"forbear_accepts_total{client="test"} 1"#,
+        r#"forbear_retries_total{client="test"} 2"#,
+        r#"forbear_refusals_total{client="test",mode="enforce",reason="budget"} 1"#,
+        r#"forbear_refusals_total{client="test",mode="shadow",reason="budget"} 0"#,
+        r#"forbear_reject_probability{client="test"} 0"#,
+        "# TYPE forbear_calls_total counter",
+        "# TYPE forbear_reject_probability gauge",
+    ];
+    has(&metrics_in(Mode::Enforce).await, &lines);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_what_shadow_mode_would_have_refused() {
+    let lines = [
+        r#"forbear_attempts_total{client="test"} 8"#,
+        r#"forbear_retries_total{client="test"} 4"#,
+        r#"forbear_refusals_total{client="test",mode="enforce",reason="budget"} 0"#,
+        r#"forbear_refusals_total{client="test",mode="shadow",reason="budget"} 1"#,
+    ];
+    has(&metrics_in(Mode::Shadow).await, &lines);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_the_throttle() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let observer = metrics::with_local_recorder(&recorder, || Metrics::new("test"));
+    let client = client(Config::overload().to_builder().max_attempts(1).build().unwrap()).observed(observer);
+    let mut refused = 0;
+    for _ in 0..100 {
+        let answer = client.call(|| ready(Err::<(), _>(503)), |_| Reply::OVERLOADED).await;
+        refused += u32::from(answer.unwrap_err().is_refused());
+    }
+    let lines = [
+        &format!(r#"forbear_attempts_total{{client="test"}} {}"#, 100 - refused)[..],
+        &format!(r#"forbear_refusals_total{{client="test",mode="enforce",reason="throttled"}} {refused}"#),
+        // The last call saw 99 requests.
+        r#"forbear_reject_probability{client="test"} 0.99"#,
+    ];
+    has(&recorder.handle().render(), &lines);
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+async fn events_in(mode: Mode) -> Vec<String> {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(lines.clone())
+        .with_max_level(tracing::Level::TRACE)
+        .without_time()
+        .with_ansi(false)
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let client = client(BUDGET).observed(Events::new("test"));
+    client.set_mode(mode);
+    calls(&client).await;
+    let written = lines.0.lock().unwrap().clone();
+    let written = String::from_utf8(written).unwrap();
+    written.lines().filter(|line| line.contains(" forbear: ")).map(|line| line.trim().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_of_refusals_and_of_retried_calls() {
+    let counts = "requests=5 accepts=1 retries=2 waiting=0";
+    assert_eq!(
+        events_in(Mode::Enforce).await,
+        [
+            "DEBUG forbear: not retried after 3 attempts: no more attempts are allowed client=\"test\" \
+             stop=\"attempts_spent\" attempts=3 requests=3 accepts=1 retries=1 waiting=1 p=0.0",
+            &format!(
+                "WARN forbear: not retried after 1 attempt: the retry budget is spent: 2 of the last 5 requests were \
+                 retries client=\"test\" stop=\"budget\" attempts=1 {counts} p=0.0"
+            ),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_what_shadow_mode_would_have_refused() {
+    let events = events_in(Mode::Shadow).await;
+    assert_eq!(events.len(), 2, "{events:#?}");
+    let shadowed = &events[1];
+    assert!(shadowed.starts_with("WARN forbear: not retried after 3 attempts"), "{shadowed}");
+    assert!(shadowed.contains("; sent in shadow mode although the retry budget is spent"), "{shadowed}");
+    assert!(shadowed.contains("stop=\"attempts_spent\" shadow=\"budget\" attempts=3"), "{shadowed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_observe_one_client() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let told = Arc::new(Mutex::new(0));
+    let client = client(BUDGET).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test"))).observed({
+        let told = told.clone();
+        move |_: &forbear_tokio::Report| *told.lock().unwrap() += 1
+    });
+    calls(&client).await;
+    assert_eq!(*told.lock().unwrap(), 4);
+    has(&recorder.handle().render(), &[r#"forbear_calls_total{client="test"} 4"#]);
+}
