@@ -81,7 +81,7 @@ fn forbear_serves_most_at_a_bounded_load() {
 
     assert!(load("plain-retries") > 10.0);
     assert!(load("backoff") > 10.0);
-    for ours in ["forbear", "forbear-book"] {
+    for ours in ["forbear", "forbear-resilient"] {
         assert!(load(ours) < 5.0, "{ours}");
         for other in ["no-retries", "plain-retries", "backoff", "retry-budget"] {
             assert!(load(ours) < load(other), "{ours} and {other}");
@@ -93,7 +93,7 @@ fn forbear_serves_most_at_a_bounded_load() {
         let recovery = &strategy["recovery_s"];
         assert!(recovery.is_null() || recovery.is_u64(), "{recovery}");
     }
-    for name in ["no retries", "plain retries", "backoff", "retry budget", "forbear, by the book", "forbear"] {
+    for name in ["no retries", "plain retries", "backoff", "retry budget", "forbear", "forbear, resilient"] {
         assert!(table.lines().any(|line| line.contains(&format!(" {name}  "))), "{name}");
     }
     assert_eq!(report["interrupted"], false);

@@ -89,10 +89,10 @@ What the clients do:
   retry budget     three attempts, retries up to a tenth of what was served in the window
                    (tower's TpsBudget as its documentation shows it: only what was served
                    pays in, so there is little to retry with; its window is 60 s at most)
-  forbear,         three attempts, retry budget and adaptive throttling (K = 2), no backoff:
-    by the book    Config::overload()
-  forbear          the same with backoff, and with a recovery that tells an overload from a
-                   backend that is back: Config::resilient(), the default of every client
+  forbear          three attempts, retry budget and adaptive throttling (K = 2), no backoff: by
+                   the book, Config::overload()
+  forbear,         the same with backoff, and with a recovery that tells an overload from a
+    resilient      backend that is back: Config::resilient(), the default of every client
   The clients of a strategy share a pool of connections, and nothing that they know.
 
 How to read the figures:

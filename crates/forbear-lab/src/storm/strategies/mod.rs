@@ -46,8 +46,8 @@ impl Strategy {
             Self::PlainRetries => "plain-retries",
             Self::Backoff => "backoff",
             Self::Budget => "retry-budget",
-            Self::Book => "forbear-book",
-            Self::Forbear => "forbear",
+            Self::Book => "forbear",
+            Self::Forbear => "forbear-resilient",
         }
     }
 
@@ -70,14 +70,14 @@ impl Strategy {
             Self::Backoff => "backon, with jitter",
             Self::Budget => "tower's TpsBudget",
             Self::Book => "by the book",
-            Self::Forbear => "as clients have it",
+            Self::Forbear => "resilient",
         }
     }
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(if *self == Self::Book { "forbear, by the book" } else { self.title() })
+        f.pad(if *self == Self::Forbear { "forbear, resilient" } else { self.title() })
     }
 }
 
