@@ -242,8 +242,13 @@ impl<const N: usize> AtomicWindow<N> {
     /// Moves the head to `now` where that is newer; returns the head.
     #[inline]
     fn enter(&self, now: u64) -> u64 {
-        let now = now.min(LAST_SECOND);
-        let mut head = self.summary.head.load(Acquire);
+        let head = self.summary.head.load(Acquire);
+        if now > stamped::value(head) { self.turn(head, now.min(LAST_SECOND)) } else { head }
+    }
+
+    /// Moves the head to `now`, unless another thread has moved it as far; returns the head.
+    #[cold]
+    fn turn(&self, mut head: u64, now: u64) -> u64 {
         while now > stamped::value(head) {
             let next = stamped::with(head, now).wrapping_add(stamped::NEXT);
             match self.summary.head.compare_exchange(head, next, AcqRel, Acquire) {
