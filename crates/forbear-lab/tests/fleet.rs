@@ -60,6 +60,34 @@ fn a_fleet_of_quiet_clients_never_sends_more_than_its_demand_into_an_outage() {
 }
 
 #[test]
+fn a_retry_floor_serves_quiet_clients_through_faults_by_chance() {
+    let report = figures("faults.json", "--scenario faults --strategy resilient");
+    let figure = |strategy, figure: &str| of(&report, strategy)[figure].as_f64().expect("faults and an outage");
+    // Of the calls, .96 end well with one retry for each that fails and .992 with two; the budget has not always one.
+    assert!((0.91..0.96).contains(&figure("resilient", "served")), "{report}");
+    assert!((0.98..0.995).contains(&figure("yours", "served")), "{report}");
+    // What it costs: more reaches a backend that serves nobody.
+    assert!(figure("yours", "in_outage") > figure("resilient", "in_outage") + 0.05, "{report}");
+    assert!(figure("yours", "in_outage") < 1.0, "{report}");
+}
+
+#[test]
+fn a_throttle_sends_no_more_than_k_times_the_capacity_whatever_k() {
+    let path = file("k.json");
+    let output = lab(&format!("--scenario overload --sweep k --seeds 1 --strategy book --json {}", path.display()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON");
+    let points = report["lines"][0]["points"].as_array().expect("points");
+    assert_eq!(points.len(), 8);
+    for point in points {
+        let (k, load) = (point[0].as_f64().expect("K"), point[1].as_f64().expect("load"));
+        // Close to 1 a client gives way to every other: the backend is not even asked for all that it can serve.
+        let least = if k < 1.5 { 0.8 } else { 0.95 };
+        assert!((least..1.02).contains(&(load / k)), "K {k}: {load}");
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     let bytes = |name: &str, flags: &str| {
         let (path, plots) = (file(name), file(&format!("{name}-plots")));

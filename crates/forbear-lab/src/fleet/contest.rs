@@ -25,6 +25,8 @@ pub(super) struct Contest {
     pub(super) attempts: u32,
     pub(super) timeout: Duration,
     pub(super) yours: Config,
+    /// K of every throttle, instead of its own.
+    pub(super) k: Option<f64>,
     /// Seconds that "yours" remembers.
     pub(super) window: u32,
     /// Of a grid or sweep, whose medians are taken.
@@ -38,6 +40,7 @@ impl Contest {
         let scenario = &shape.scenario(self.timeout);
         let attempts = self.attempts;
         if let Some(config) = name.config(self.yours) {
+            let config = self.with_k(config);
             return forbear(if name == Name::Yours { self.window } else { 120 }, config, scenario, seed, go_on);
         }
         match name {
@@ -46,6 +49,13 @@ impl Contest {
             Name::GoZero => fleet(scenario, seed, go_on, Breaker::new),
             Name::Envoy => fleet(scenario, seed, go_on, AdmissionControl::new),
             _ => fleet(scenario, seed, go_on, || Plain { attempts }),
+        }
+    }
+
+    fn with_k(&self, config: Config) -> Config {
+        match self.k {
+            Some(k) if config.k().is_some() => config.to_builder().k(k).build().unwrap_or(config),
+            _ => config,
         }
     }
 

@@ -47,6 +47,7 @@ pub(super) fn lines(file: File, sweep: Sweep, lines: &[Line], seeds: &[u64]) -> 
     let (sweep, figure) = match sweep {
         Sweep::Outage => ("outage_s", "recovery_s"),
         Sweep::Clients => ("clients", "load_10x"),
+        Sweep::K => ("k", "load_10x"),
     };
     write(file, &Lines { seeds, sweep, figure, lines })
 }

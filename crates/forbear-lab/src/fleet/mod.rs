@@ -85,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let name = match sweep {
             settings::Sweep::Outage => "recovery-by-outage.svg",
             settings::Sweep::Clients => "load-by-clients.svg",
+            settings::Sweep::K => "load-by-k.svg",
         };
         draw(name, &|| plot::lines(sweep, &lines))?;
     } else {

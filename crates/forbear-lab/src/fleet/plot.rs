@@ -184,9 +184,17 @@ fn draw_lines(root: &Area<'_>, sweep: Sweep, lines: &[Line]) -> Drawn {
             "load in multiples of the capacity",
             0.5,
         ),
+        Sweep::K => (
+            "What reaches a backend that is asked for ten times its capacity",
+            "K",
+            "load in multiples of the capacity",
+            0.5,
+        ),
     };
     let all = lines.iter().flat_map(|line| &line.points);
     let (from, to) = all.clone().fold((f64::MAX, 1.0), |(a, b), (x, _)| (f64::min(a, *x), f64::max(b, *x)));
+    // A logarithmic axis has numbers from a whole decade on.
+    let (from, to) = if sweep == Sweep::K { (1.0, 10.0) } else { (from, to) };
     let most = all.filter_map(|(_, y)| *y).fold(2.0 * least, f64::max) * 1.15;
     let mut chart = ChartBuilder::on(root)
         .caption(title, ("sans-serif", 24).into_font().style(FontStyle::Bold).color(&INK))

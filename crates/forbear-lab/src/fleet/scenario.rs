@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use forbear::{Config, ConfigBuilder};
 use serde::Serialize;
 
 use super::{
@@ -30,8 +31,10 @@ pub(super) enum Preset {
     Hang,
     /// A queue of fifteen seconds, at three times the capacity, and a timeout of ten: work that nobody waits for any more
     Queue,
-    /// 6,000 clients that call once a minute, and an outage (min_requests, retry_floor)
+    /// 6,000 clients that call once a minute, and an outage (min_requests)
     Quiet,
+    /// The same clients, a fifth of whose sends fail by chance, and an outage; "yours" may always retry three times (retry_floor)
+    Faults,
     /// Fresh clients with many calls at once, and a backend that is well but takes half a second (in_flight_grace)
     Fresh,
     /// Two seconds of refusals that all name the same ten seconds to wait (jitter on Retry-After)
@@ -82,6 +85,11 @@ impl Shape {
 }
 
 impl Preset {
+    /// The configuration that a scenario is about, where that is none of the presets.
+    pub(super) fn config(self) -> Option<ConfigBuilder> {
+        (self == Self::Faults).then(|| Config::resilient().to_builder().retry_floor(3))
+    }
+
     pub(super) fn shape(self) -> Shape {
         let usual = |load| Shape::new(100, 10.0, load, 600);
         match self {
@@ -105,6 +113,9 @@ impl Preset {
                 shape.backend(Build { queue, ..Build::PLAIN })
             }
             Self::Quiet => Shape::new(6_000, 1.0 / 60.0, 0.8, 1_500).with(480, 480, Change::Outage),
+            Self::Faults => Shape::new(6_000, 1.0 / 60.0, 0.5, 1_500)
+                .backend(Build { failing: 0.2, ..Build::PLAIN })
+                .with(900, 600, Change::Outage),
             Self::Fresh => {
                 Shape::new(20, 200.0, 0.5, 60).backend(Build { latency: Duration::from_millis(500), ..Build::PLAIN })
             }

@@ -3,7 +3,7 @@
 use std::{ops::Range, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use forbear::{Config, Recovery};
+use forbear::{Config, ConfigBuilder, Recovery};
 
 use super::{
     Failure,
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERIOD:LOW", help_heading = "Backend")]
     flip: Option<FlipFlag>,
 
-    /// Strategies to compare [default: all but yours; with --grid book and resilient]
+    /// Strategies to compare [default: all but yours; with --grid and --sweep k book and resilient]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = "Strategies")]
     strategy: Vec<Name>,
     /// Attempts of a call, for plain, backoff and grpc-a6
@@ -95,7 +95,7 @@ pub(crate) struct Args {
     /// Measure strategies on the four fleets and the seven tests by which forbear's are judged
     #[arg(long, conflicts_with_all = ["sweep", "clients", "rate", "capacity"], help_heading = "Measurements")]
     pub(super) grid: bool,
-    /// Draw a figure against the length of an outage, or against the number of clients that share the same demand
+    /// Draw a figure against what is varied: the length of an outage, the number of clients that share the same demand, or K
     #[arg(long, value_enum, help_heading = "Measurements")]
     pub(super) sweep: Option<Sweep>,
     /// Runs with seeds of their own whose median a grid or sweep takes
@@ -120,13 +120,15 @@ pub(super) enum Sweep {
     Outage,
     /// The number of clients that share ten times the capacity: how much reaches the backend?
     Clients,
+    /// K of every throttle at ten times the capacity: how much reaches the backend?
+    K,
 }
 
 /// The flags that make the strategy "yours".
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Your own configuration (adds the strategy \"yours\")")]
 struct Yours {
-    /// What it starts from [default: resilient]
+    /// What it starts from [default: resilient, or what the scenario is about]
     #[arg(long, value_enum)]
     from: Option<Base>,
     /// Sends for each accept
@@ -179,13 +181,14 @@ impl Yours {
             || recovery.is_some()
     }
 
-    fn config(&self) -> Result<Config, Failure> {
-        let mut builder = match self.from.unwrap_or(Base::Resilient) {
-            Base::Overload => Config::overload(),
-            Base::Retrying => Config::retrying(),
-            Base::Resilient => Config::resilient(),
-        }
-        .to_builder();
+    /// The configuration, which starts from `usual` unless told otherwise.
+    fn config(&self, usual: ConfigBuilder) -> Result<Config, Failure> {
+        let mut builder = match self.from {
+            None => usual,
+            Some(Base::Overload) => Config::overload().to_builder(),
+            Some(Base::Retrying) => Config::retrying().to_builder(),
+            Some(Base::Resilient) => Config::resilient().to_builder(),
+        };
         if let Some(k) = self.k {
             builder = builder.k(k);
         }
@@ -219,13 +222,15 @@ impl Yours {
 impl Args {
     /// What takes part, and how it is measured.
     pub(super) fn contest(&self) -> Result<Contest, Failure> {
-        let yours = self.yours.config()?;
+        let about = self.scenario.config();
+        let shown = self.yours.is_given() || about.is_some();
+        let yours = self.yours.config(about.unwrap_or(Config::resilient().to_builder()))?;
         let mut names = match self.strategy.as_slice() {
-            [] if self.grid => vec![Name::Book, Name::Resilient],
+            [] if self.grid || self.sweep == Some(Sweep::K) => vec![Name::Book, Name::Resilient],
             [] => Name::ALL.to_vec(),
             asked => asked.to_vec(),
         };
-        if self.yours.is_given() && !names.contains(&Name::Yours) {
+        if shown && !names.contains(&Name::Yours) {
             names.push(Name::Yours);
         }
         names.sort_unstable();
@@ -236,7 +241,7 @@ impl Args {
         let seeds = (0..u64::from(self.seeds)).map(|i| self.seed.wrapping_add(i)).collect();
         let timeout = Duration::from_millis(self.timeout.into());
         let window = self.yours.window.unwrap_or(120);
-        Ok(Contest { names, attempts: self.attempts, timeout, yours, window, seeds, threads })
+        Ok(Contest { names, attempts: self.attempts, timeout, yours, k: None, window, seeds, threads })
     }
 
     /// The fleet, the backend and the time, as the scenario and the flags say.

@@ -48,18 +48,19 @@ pub(super) fn lines(sweep: Sweep, lines: &[Line]) -> Table {
     let points = lines.first().map_or(&[][..], |line| &line.points);
     let head = points.iter().map(|(x, _)| match sweep {
         Sweep::Outage => format!("{x} s"),
-        Sweep::Clients => format!("{x}"),
+        Sweep::Clients | Sweep::K => format!("{x}"),
     });
     let title = match sweep {
         Sweep::Outage => "recovery after",
         Sweep::Clients => "load, clients",
+        Sweep::K => "load, K",
     };
     let mut table = plain([title.to_owned()].into_iter().chain(head));
     for Line { strategy, points } in lines {
         let figures = points.iter().map(|(_, figure)| match (sweep, figure) {
             (Sweep::Outage, Some(seconds)) => format!("{seconds} s"),
             (Sweep::Outage, None) => "never".to_owned(),
-            (Sweep::Clients, load) => times(*load),
+            (Sweep::Clients | Sweep::K, load) => times(*load),
         });
         table.add_row([strategy.clone()].into_iter().chain(figures));
     }
