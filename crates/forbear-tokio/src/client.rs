@@ -109,7 +109,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
         send: impl FnMut() -> F,
         classify: impl Fn(&Result<T, E>) -> Reply,
     ) -> Result<T, Error<E>> {
-        self.begin().run(send, classify).await
+        self.run(Running::new(&self.0), send, classify).await
     }
 
     /// One call that is sent once at the most, whatever its reply says: for what must not be repeated.
@@ -138,7 +138,30 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     ) -> Result<T, Error<E>> {
         let mut send = Some(send);
         let send = || send.take().expect("a call that is sent once was asked for a second attempt")();
-        self.begin().once().run(send, classify).await
+        self.run(Running::new(&self.0).once(), send, classify).await
+    }
+
+    async fn run<T, E, F: Future<Output = Result<T, E>>>(
+        &self,
+        mut running: Running<&forbear_std::Client<C, R, W>>,
+        mut send: impl FnMut() -> F,
+        classify: impl Fn(&Result<T, E>) -> Reply,
+    ) -> Result<T, Error<E>> {
+        let (mut last, mut reply) = (None, None);
+        loop {
+            match running.next(reply.take()) {
+                Step::Send { within } => {
+                    let result = match within {
+                        Some(within) => timeout(within, send()).await.ok(),
+                        None => Some(send().await),
+                    };
+                    reply = Some(result.as_ref().map_or(Reply::UNREACHABLE, &classify));
+                    last = result.or(last);
+                }
+                Step::Wait(delay) => sleep(delay).await,
+                Step::Done(report) => return report.resolve(last),
+            }
+        }
     }
 
     /// A call as a loop of the caller's own: for sends that borrow mutably.
@@ -233,7 +256,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
             if self.report.is_some() {
                 return false;
             }
-            match self.call.next() {
+            match self.call.next(None) {
                 Step::Send { within } => {
                     self.cut = within.map(|within| sleep(within).deadline());
                     return true;
@@ -283,21 +306,6 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     pub fn finish<T, E>(mut self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
         let report = self.report.or_else(|| self.call.abandon());
         report.expect("a call has a report or goes on").resolve(last)
-    }
-
-    async fn run<T, E, F: Future<Output = Result<T, E>>>(
-        mut self,
-        mut send: impl FnMut() -> F,
-        classify: impl Fn(&Result<T, E>) -> Reply,
-    ) -> Result<T, Error<E>> {
-        let mut last = None;
-        while self.ready().await {
-            if let Some(result) = self.limit(send()).await {
-                self.reply(classify(&result));
-                last = Some(result);
-            }
-        }
-        self.finish(last)
     }
 }
 

@@ -62,6 +62,7 @@ impl<J, C, R, W> Shared<J, C, R, W> {
         Self(Arc::new((client, judge)))
     }
 
+    #[inline]
     pub(crate) fn judge(&self) -> &J {
         &self.0.1
     }
@@ -82,10 +83,12 @@ impl<J, C, R, W> fmt::Debug for Shared<J, C, R, W> {
 impl<J, C: Clock, R: Rng + Clone, W: Tally> Handle for Shared<J, C, R, W> {
     type Tally = W;
 
+    #[inline]
     fn policy(&self) -> &Policy<W> {
         self.client().policy()
     }
 
+    #[inline]
     fn now(&self) -> Option<Instant> {
         self.client().now()
     }
@@ -95,6 +98,7 @@ impl<J, C: Clock, R: Rng + Clone, W: Tally> Owner for Shared<J, C, R, W> {
     type Clock = C;
     type Rng = R;
 
+    #[inline]
     fn client(&self) -> &forbear_std::Client<C, R, W> {
         self.0.0.blocking()
     }
@@ -132,9 +136,7 @@ fn empty(report: Report) -> BoxError {
 }
 
 pin_project! {
-    /// One call through a service.
-    ///
-    /// It comes to what the last attempt came to, and to the call itself where its reply is not yet known.
+    /// One call through a service: it comes to what the last attempt came to.
     pub(crate) struct Driver<S, J, Request, C, R, W>
     where
         S: Service<Request>,
@@ -143,7 +145,7 @@ pin_project! {
         R: Clone,
         W: Tally,
     {
-        running: Option<Running<Shared<J, C, R, W>>>,
+        running: Running<Shared<J, C, R, W>>,
         service: S,
         // What the next attempt sends; while one is in flight the copy of it, if there is one.
         request: Option<Request>,
@@ -176,9 +178,10 @@ where
     R: Rng + Clone,
     W: Tally,
 {
+    #[inline]
     pub(crate) fn new(shared: Shared<J, C, R, W>, service: S, request: Request) -> Self {
         Self {
-            running: Some(Running::new(shared)),
+            running: Running::new(shared),
             service,
             request: Some(request),
             repeatable: false,
@@ -188,10 +191,13 @@ where
             timer: None,
         }
     }
-}
 
-/// The result of a call, and the call where its reply is not yet known.
-type Driven<T, H> = (Result<T, BoxError>, Option<Running<H>>);
+    /// The call, once there is a response: it goes on where its reply is not yet known.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn take_running(self: Pin<&mut Self>) -> Running<Shared<J, C, R, W>> {
+        core::mem::replace(self.project().running, Running::ENDED)
+    }
+}
 
 impl<S, J, Request, C, R, W> Future for Driver<S, J, Request, C, R, W>
 where
@@ -201,20 +207,20 @@ where
     R: Rng + Clone,
     W: Tally,
 {
-    type Output = Driven<S::Response, Shared<J, C, R, W>>;
+    type Output = Result<S::Response, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let running = this.running.as_mut().expect("a future is not polled after it has come to its end");
+        let running = this.running;
         loop {
             let mut result = None;
-            let step = match this.state {
-                State::New => running.next(),
+            let reply = match this.state {
+                State::New => None,
                 State::Waiting => {
                     if let Some(timer) = this.timer.as_mut().as_pin_mut() {
                         ready!(timer.poll(cx));
                     }
-                    running.next()
+                    None
                 }
                 State::Readying => match this.service.poll_ready(cx) {
                     Poll::Ready(Ok(())) => {
@@ -232,11 +238,11 @@ where
                     // A service that has failed to be ready is not to be asked again.
                     Poll::Ready(Err(error)) => {
                         result = Some(Err(error.into()));
-                        running.reply_then_next(Reply::UNREACHABLE.once())
+                        Some(Reply::UNREACHABLE.once())
                     }
                     Poll::Pending => {
                         ready!(limit(this.timer.as_mut(), cx));
-                        running.reply_then_next(Reply::UNREACHABLE)
+                        Some(Reply::UNREACHABLE)
                     }
                 },
                 State::Sending => {
@@ -254,17 +260,17 @@ where
                     let seen = came.as_ref().map(|came| came.as_ref().map_err(|error| &**error as _));
                     let Some(reply) = seen.map_or(Some(Reply::UNREACHABLE), |seen| shared.judge().reply(seen)) else {
                         // The last word is not spoken, but this attempt is the last one.
-                        return Poll::Ready((came.expect("what was cut is known"), this.running.take()));
+                        return Poll::Ready(came.expect("what was cut is known"));
                     };
                     // That no more attempts are allowed is for the call to say.
                     let again = running.attempts() >= shared.client().config().max_attempts()
                         || this.request.is_some()
                             && (*this.repeatable || seen.is_some_and(|seen| shared.judge().is_unprocessed(seen)));
                     result = came;
-                    running.reply_then_next(if again { reply } else { reply.once() })
+                    Some(if again { reply } else { reply.once() })
                 }
             };
-            match step {
+            match running.next(reply) {
                 Step::Send { within } => {
                     *this.state = State::Readying;
                     this.timer.set(within.map(sleep));
@@ -274,9 +280,8 @@ where
                     this.timer.set(Some(sleep(delay)));
                 }
                 Step::Done(report) => {
-                    *this.running = None;
                     let result = result.or_else(|| this.last.take()).unwrap_or_else(|| Err(empty(report)));
-                    return Poll::Ready((result, None));
+                    return Poll::Ready(result);
                 }
             }
             if result.is_some() {

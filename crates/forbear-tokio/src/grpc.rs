@@ -354,9 +354,9 @@ where
     type Output = Result<Response<GrpcBody<T, K, C, R, W>>, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let (result, open) = ready!(this.driver.poll(cx));
-        let mut open = Open(open);
+        let mut this = self.project();
+        let result = ready!(this.driver.as_mut().poll(cx));
+        let mut open = Open(this.driver.take_running());
         if *this.streaming {
             open.settle(Reply::ACCEPTED);
         }
@@ -412,18 +412,22 @@ pub fn refusal(status: &Status) -> Option<&Refused> {
 }
 
 /// A call whose reply is not known until the response has ended.
-struct Open<H: Owner>(Option<Running<H>>);
+struct Open<H: Owner>(Running<H>);
 
 impl<K, C: Clock, R: Rng + Clone, W: Tally> Open<Shared<Grpc<K>, C, R, W>> {
     /// Ends the call, unless it has ended. What has begun to arrive is not sent again.
     fn settle(&mut self, reply: Reply) {
-        if let Some(mut running) = self.0.take() {
-            let _ = running.reply_then_next(reply.once());
+        if !self.0.has_ended() {
+            let _ = self.0.next(Some(reply.once()));
         }
     }
 
-    fn read(&self, trailers: &HeaderMap) -> Option<Reply> {
-        self.0.as_ref().and_then(|running| running.handle().judge().read(trailers))
+    /// Ends the call by what the trailers say.
+    fn settle_by(&mut self, trailers: &HeaderMap) {
+        if !self.0.has_ended() {
+            let reply = self.0.handle().judge().read(trailers);
+            self.settle(reply.unwrap_or(Reply::UNREACHABLE));
+        }
     }
 }
 
@@ -452,8 +456,7 @@ impl<B: Body, K, C: Clock, R: Rng + Clone, W: Tally> Body for GrpcBody<B, K, C, 
         match &frame {
             Some(Ok(frame)) => {
                 if let Some(trailers) = frame.trailers_ref() {
-                    let reply = this.open.read(trailers).unwrap_or(Reply::UNREACHABLE);
-                    this.open.settle(reply);
+                    this.open.settle_by(trailers);
                 }
             }
             Some(Err(_)) | None => this.open.settle(Reply::UNREACHABLE),

@@ -168,7 +168,7 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().driver.poll(cx).map(|(result, _)| result)
+        self.project().driver.poll(cx)
     }
 }
 

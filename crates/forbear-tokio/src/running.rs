@@ -18,6 +18,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Owner for &Client<C, R, W> {
     type Clock = C;
     type Rng = R;
 
+    #[inline]
     fn client(&self) -> &Client<C, R, W> {
         self
     }
@@ -28,7 +29,14 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Owner for &Client<C, R, W> {
 /// The call settles its counts itself; what this adds is that the observer hears of the calls that are dropped, too.
 pub(crate) struct Running<H: Owner>(Option<Call<H>>);
 
+const ENDED: &str = "a call that has ended is not asked again";
+
 impl<H: Owner> Running<H> {
+    /// A call that has ended.
+    #[cfg(feature = "grpc")]
+    pub(crate) const ENDED: Self = Self(None);
+
+    #[inline]
     pub(crate) fn new(handle: H) -> Self {
         Self(Some(Call::new(handle)))
     }
@@ -37,68 +45,67 @@ impl<H: Owner> Running<H> {
         Self(self.0.take().map(Call::once))
     }
 
-    fn call(&mut self) -> &mut Call<H> {
-        self.0.as_mut().expect("a call that has ended is not asked again")
-    }
-
     /// What the call was made with, until it has ended.
+    #[inline]
     pub(crate) fn handle(&self) -> &H {
-        self.0.as_ref().expect("a call that has ended is not asked again").handle()
+        self.0.as_ref().expect(ENDED).handle()
     }
 
     /// How often the call was sent so far.
+    #[inline]
     pub(crate) fn attempts(&self) -> u32 {
         self.0.as_ref().map_or(0, Call::attempts)
     }
 
-    /// What to do now. After [`Step::Done`] the call is gone.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Step {
-        let client = self.handle().client();
+    /// Tells what came back from the attempt in flight, if anything did, and asks what to do now. After [`Step::Done`] the
+    /// call is gone.
+    // Inlined, so that a report that nobody looks at is not made; so a loop calls it in one place.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, reply: Option<Reply>) -> Step {
+        let call = self.0.as_mut().expect(ENDED);
+        let client = call.handle().client();
         let (now, mut rng) = (client.time(), client.rng());
-        let step = self.call().next(now, &mut rng);
-        self.passed(step)
-    }
-
-    /// Tells what came back from the attempt in flight.
-    #[inline]
-    pub(crate) fn reply(&mut self, reply: Reply) {
-        let now = self.handle().client().time();
-        self.call().reply(now, reply);
-    }
-
-    /// Tells what came back, and asks what to do now.
-    #[cfg(feature = "tower")]
-    #[inline]
-    pub(crate) fn reply_then_next(&mut self, reply: Reply) -> Step {
-        let client = self.handle().client();
-        let (now, mut rng) = (client.time(), client.rng());
-        let call = self.call();
-        call.reply(now, reply);
+        if let Some(reply) = reply {
+            call.reply(now, reply);
+        }
         let step = call.next(now, &mut rng);
-        self.passed(step)
-    }
-
-    #[inline]
-    fn passed(&mut self, step: Step) -> Step {
         if let Step::Done(report) = &step {
-            self.handle().client().ended(report);
+            call.handle().client().ended(report);
             self.0 = None;
         }
         step
     }
 
+    /// Tells what came back from the attempt in flight.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        let call = self.0.as_mut().expect(ENDED);
+        let now = call.handle().client().time();
+        call.reply(now, reply);
+    }
+
+    /// Whether the call has ended.
+    #[cfg(feature = "grpc")]
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Ends the call here, unless it has ended.
+    #[inline]
     pub(crate) fn abandon(&mut self) -> Option<Report> {
-        let call = self.0.take()?;
+        self.0.take().map(Self::cut_off)
+    }
+
+    #[cold]
+    fn cut_off(call: Call<H>) -> Report {
         let handle = call.handle().clone();
         let report = call.abandon();
         handle.client().ended(&report);
-        Some(report)
+        report
     }
 }
 
 impl<H: Owner> Drop for Running<H> {
+    #[inline]
     fn drop(&mut self) {
         self.abandon();
     }
