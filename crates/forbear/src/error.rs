@@ -11,7 +11,7 @@ use crate::report::Report;
 pub enum Error<E> {
     /// Never sent: the throttle refused the first attempt.
     Refused(Refused),
-    /// Sent; the last attempt was cut by its timeout or by the deadline.
+    /// Sent; no attempt had an answer before its timeout or the deadline cut it.
     TimedOut(Report),
     /// Sent, and not sent again for the report's reason.
     Failed {
@@ -85,8 +85,8 @@ impl fmt::Display for Refused {
 impl core::error::Error for Refused {}
 
 impl Report {
-    /// The result of the call: what the last send returned, or why there is nothing. `None` stands for a send that was
-    /// cut, or for none at all.
+    /// The result of the call: the last that a send returned, or why there is nothing. `None` stands for sends that were
+    /// all cut, or for none at all.
     ///
     /// # Errors
     ///
