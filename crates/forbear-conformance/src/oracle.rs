@@ -309,13 +309,18 @@ impl Pace {
         Self { sent: 0, refused: 0, jitter: 0, level: 16 }
     }
 
-    /// An accepted send halves the wait, one that is not makes it eight times as long.
-    fn answered(&mut self, accepted: bool) {
-        self.level = if accepted { (self.level + 1).min(16) } else { self.level.saturating_sub(3) };
+    /// An accepted send halves the wait, one that is not makes it eight times as long. What that takes from the level is
+    /// taken from an extra send when it is sent, and given back if it is accepted.
+    fn answered(&mut self, accepted: bool, staked: Option<u32>) {
+        self.level = match (accepted, staked) {
+            (true, staked) => (self.level + 1 + staked.unwrap_or(0)).min(16),
+            (false, None) => self.level.saturating_sub(3),
+            (false, Some(_)) => self.level,
+        };
     }
 
-    /// Whether an attempt is sent that the formula refuses or not.
-    fn sends(&mut self, recovery: Recovery, second: u64, draw: u64, refused: bool) -> bool {
+    /// Whether an attempt is sent that the formula refuses or not, and what is staked on it if it is an extra one.
+    fn sends(&mut self, recovery: Recovery, second: u64, draw: u64, refused: bool) -> (bool, Option<u32>) {
         let wait = |whole: u16| {
             let spread = 0.75 + self.jitter as f64 / 64.0;
             (f64::from(whole) * spread / 2f64.powi(self.level as i32)).floor() as u64
@@ -324,10 +329,12 @@ impl Pace {
             && self.refused + 1 >= wait(recovery.attempts());
         if refused && !due {
             self.refused = (self.refused + 1).min((1 << 19) - 1);
-            return false;
+            return (false, None);
         }
-        *self = Self { sent: self.sent.max(second), refused: 0, jitter: draw >> 11 & 31, level: self.level };
-        true
+        let staked = refused.then_some(self.level.min(3));
+        let level = self.level - staked.unwrap_or(0);
+        *self = Self { sent: self.sent.max(second), refused: 0, jitter: draw >> 11 & 31, level };
+        (true, staked)
     }
 }
 
@@ -402,7 +409,7 @@ pub struct Verdict {
 enum State {
     Fresh,
     Waiting { reserved: bool },
-    Sent { asked: Option<u64>, since: Instant },
+    Sent { asked: Option<u64>, staked: Option<u32> },
     Answered(Reply),
     Ended(Stop),
 }
@@ -412,6 +419,8 @@ enum State {
 pub struct Call {
     state: State,
     begun: Instant,
+    /// When the last attempt was sent: a clock that steps back stands still there.
+    since: Instant,
     attempts: u32,
     most: Option<u32>,
     counts: Counts,
@@ -423,6 +432,7 @@ impl Default for Call {
         Self {
             state: State::Fresh,
             begun: Instant::ORIGIN,
+            since: Instant::ORIGIN,
             attempts: 0,
             most: None,
             counts: Counts::ZERO,
@@ -456,10 +466,10 @@ impl Call {
 
     /// Takes what came back from the attempt in flight.
     pub fn reply(&mut self, world: &mut World, now: Instant, reply: Reply) {
-        if let State::Sent { asked, .. } = self.state {
+        if let State::Sent { asked, staked } = self.state {
             if let Some(asked) = asked {
                 world.window.answer(asked, now.second(), reply.is_accepted());
-                world.pace.answered(reply.is_accepted());
+                world.pace.answered(reply.is_accepted(), staked);
             }
             self.state = State::Answered(reply);
         }
@@ -469,12 +479,13 @@ impl Call {
     pub fn dropped(self, world: &mut World, now: Option<Instant>) {
         match self.state {
             State::Waiting { reserved: true } => world.window.release(),
-            State::Sent { asked: Some(asked), since } => {
+            State::Sent { asked: Some(asked), staked } => {
+                let since = self.since;
                 let grace = world.config.in_flight_grace();
                 if grace.is_some_and(|grace| now.is_some_and(|now| now.saturating_since(since) < grace)) {
                     world.window.withdraw(asked);
                 } else {
-                    world.pace.answered(false);
+                    world.pace.answered(false, staked);
                 }
             }
             _ => {}
@@ -505,37 +516,43 @@ impl Call {
     fn start(&mut self, world: &mut World, now: Instant, retry: Option<bool>, rng: &mut impl Rng) -> Step {
         let reserved = retry == Some(true);
         let deadline = self.deadline(world);
-        if retry.is_some() && deadline.is_some_and(|deadline| now > deadline) {
+        if retry.is_some() && deadline.is_some_and(|deadline| now.max(self.since) > deadline) {
             if reserved {
                 world.window.release();
             }
             return self.end(Stop::Deadline);
         }
 
-        let mut asked = None;
+        let (mut asked, mut staked) = (None, None);
         if world.mode == Mode::Off {
             if reserved {
                 world.window.release();
             }
         } else {
             let second = now.second();
-            self.counts = world.window.counts(second);
+            let mut counts = world.window.counts(second);
             let k = world.config.k();
             let p = |requests, accepts| k.map_or(0.0, |k| reject_probability(requests, accepts, k));
-            if world.grace() > 0 && p(self.counts.requests, self.counts.accepts) > 0.0 {
-                self.counts.in_flight = world.window.in_flight(second, world.grace());
+            if world.grace() > 0 && p(counts.requests, counts.accepts) > 0.0 {
+                counts.in_flight = world.window.in_flight(second, world.grace());
+            }
+            // What shadow mode passes over first is what it reports.
+            if self.shadow.is_none() {
+                self.counts = counts;
             }
             let counted = if reserved { world.window.retry(second) } else { world.window.request(second) };
             asked = Some(counted);
             if k.is_some() {
-                let judged = self.counts.requests.saturating_sub(self.counts.in_flight);
-                let p = if judged < world.config.min_requests() { 0.0 } else { p(judged, self.counts.accepts) };
+                let judged = counts.requests.saturating_sub(counts.in_flight);
+                let p = if judged < world.config.min_requests() { 0.0 } else { p(judged, counts.accepts) };
                 let draw = rng.next_u64();
                 let mut refused = unit(draw) < p;
                 if p > 0.0
                     && let Some(recovery) = world.config.recovery()
                 {
-                    refused = !world.pace.sends(recovery, counted, draw, refused);
+                    let sends;
+                    (sends, staked) = world.pace.sends(recovery, counted, draw, refused);
+                    refused = !sends;
                 }
                 if refused {
                     if world.mode == Mode::Enforce {
@@ -548,8 +565,9 @@ impl Call {
         }
 
         self.attempts += 1;
-        self.state = State::Sent { asked, since: now };
-        let left = deadline.map(|deadline| deadline.saturating_since(now));
+        self.state = State::Sent { asked, staked };
+        self.since = now;
+        let left = deadline.map(|deadline| deadline.saturating_since(now.max(self.begun)));
         Step::Send { within: world.config.attempt_timeout().into_iter().chain(left).min() }
     }
 
@@ -567,9 +585,13 @@ impl Call {
             return self.end(Stop::RetryAfter);
         }
 
+        let unheld = now;
+        let now = unheld.max(self.since);
         let reserved = world.mode != Mode::Off;
         if reserved && let Err(counts) = world.window.reserve(now.second(), budget(world.config)) {
-            self.counts = counts;
+            if self.shadow.is_none() {
+                self.counts = counts;
+            }
             if world.mode == Mode::Enforce {
                 return self.end(Stop::Budget);
             }
@@ -594,7 +616,7 @@ impl Call {
             }
             (Retry::After(told), _) => told,
             (_, Some(cap)) => uniform(cap),
-            (_, None) => return self.start(world, now, Some(reserved), rng),
+            (_, None) => return self.start(world, unheld, Some(reserved), rng),
         };
         if self.deadline(world).is_some_and(|deadline| now.saturating_add(wait) > deadline) {
             if reserved {

@@ -59,7 +59,7 @@ impl<M: RawMutex, W: Tally> Tally for Shared<M, W> {
         self.0.lock(Tally::release);
     }
 
-    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
         self.0.lock(|window| window.pace(change))
     }
 }

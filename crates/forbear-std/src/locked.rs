@@ -73,7 +73,7 @@ impl<const N: usize> Tally for LockedWindow<N> {
         self.lock().release();
     }
 
-    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
         self.lock().pace(change)
     }
 }

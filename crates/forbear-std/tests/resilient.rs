@@ -101,6 +101,27 @@ fn a_backend_that_hangs_is_noticed_before_a_timeout_of_five_seconds() {
 }
 
 #[test]
+fn calls_that_hang_all_at_once_are_throttled() {
+    fn sent<W: Tally>(window: W) -> usize {
+        let (clock, client) = on(window, Config::resilient());
+        let mut calls = Vec::new();
+        for _ in 0..5_000 {
+            let mut call = Call::new(&client);
+            if let Step::Send { .. } = call.next(client.time(), &mut ThreadRng) {
+                calls.push(call);
+            }
+            clock.advance(Duration::from_millis(10));
+        }
+        calls.len()
+    }
+    // Two seconds of a hundred calls within the grace, what the formula lets through, and the six that a fresh client has
+    // in hand.
+    for sent in [sent(AtomicWindow::new()), sent(LockedWindow::<120>::new())] {
+        assert!((100..400).contains(&sent), "{sent} of 5000 were sent");
+    }
+}
+
+#[test]
 fn calls_that_hang_under_a_timeout_of_the_callers_are_throttled() {
     fn sent<W: Tally>(window: W) -> u32 {
         let (clock, client) = on(window, Config::resilient());

@@ -528,7 +528,7 @@ impl<const N: usize> Tally for AtomicWindow<N> {
 
     /// Of several threads that find an extra send due, one wins; the others see its word.
     #[inline]
-    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
         let mut old = self.pace.load(Acquire);
         loop {
             let (result, new) = change(old);

@@ -3,6 +3,8 @@
 //! Source: *Site Reliability Engineering*, chapter "Handling Overload", "Deciding to Retry": each client keeps track of
 //! the ratio of requests that are retries, and retries only while that is below 10 %.
 
+use core::fmt;
+
 use crate::double::{Double, bits_of, is_finite_and_not_negative};
 
 /// The part of the requests that may be retries: finite and 0 or more; above 1 is allowed and hardly limits.
@@ -13,8 +15,14 @@ use crate::double::{Double, bits_of, is_finite_and_not_negative};
 /// assert_eq!(RetryRatio::new(0.1), Some(RetryRatio::DEFAULT));
 /// assert_eq!(RetryRatio::new(f64::INFINITY), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RetryRatio(u64);
+
+impl fmt::Debug for RetryRatio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RetryRatio").field(&self.as_f64()).finish()
+    }
+}
 
 impl RetryRatio {
     /// The specification's 0.1.

@@ -1,7 +1,7 @@
 //! One call: the machine under every client, and the only place where the specification's steps stand in their order.
 
-use core::fmt;
 use core::time::Duration;
+use core::{fmt, mem};
 
 use rand_core::Rng;
 
@@ -11,7 +11,7 @@ use crate::clock::{Instant, duration, sum};
 use crate::config::{Config, Mode};
 use crate::counts::{Counts, Tally};
 use crate::policy::Policy;
-use crate::recovery::Recovery;
+use crate::recovery::{PLAIN, Recovery};
 use crate::reply::{Reply, Retry};
 use crate::report::{Report, Stop};
 use crate::throttle::{self, K};
@@ -34,14 +34,14 @@ pub trait Handle {
         None
     }
 
-    /// Settles the counts of a call that is dropped before its end: with a retry reserved, or else with an attempt in
-    /// flight that was counted in second `asked` and sent at `since`.
+    /// Settles the counts of a call that is dropped before its end: with an attempt in flight that was counted in second
+    /// `asked` and sent at `since` with a `stake`, or with a retry [`RESERVED`].
     #[doc(hidden)]
     #[cold]
-    fn settle(&self, reserved: bool, asked: u64, since: Instant) {
+    fn settle(&self, asked: u64, since: Instant, stake: u8) {
         let policy = self.policy();
         let (config, window) = (policy.config(), policy.window());
-        if reserved {
+        if stake == RESERVED {
             return window.release();
         }
         if asked == NOT_COUNTED {
@@ -51,7 +51,7 @@ pub trait Handle {
         if grace.is_some_and(|grace| self.now().is_some_and(|now| now.saturating_since(since) < grace)) {
             window.withdraw(asked);
         } else if config.recovery.is_some() {
-            window.pace(|word| (true, Recovery::answered(word, false)));
+            window.pace(|word| ((), Recovery::answered(word, false, stake)));
         }
     }
 }
@@ -79,8 +79,8 @@ impl<H: Handle + ?Sized> Handle for &H {
     }
 
     #[inline(always)]
-    fn settle(&self, reserved: bool, asked: u64, since: Instant) {
-        (**self).settle(reserved, asked, since);
+    fn settle(&self, asked: u64, since: Instant, stake: u8) {
+        (**self).settle(asked, since, stake);
     }
 }
 
@@ -223,9 +223,9 @@ impl<H: Handle> Drop for Call<H> {
     // Small enough to be inlined wherever a caller's code may unwind, so that the call need not be in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
-        let Progress { phase, asked, since, .. } = self.progress;
+        let Progress { phase, asked, since, stake, .. } = self.progress;
         if matches!(phase, Phase::Reserved | Phase::InFlight) {
-            self.handle.settle(matches!(phase, Phase::Reserved), asked, since);
+            self.handle.settle(asked, since, stake);
         }
     }
 }
@@ -256,6 +256,9 @@ enum Phase {
 /// For [`Progress::asked`]: the attempt was sent while the mode was off.
 const NOT_COUNTED: u64 = u64::MAX;
 
+/// For [`Progress::stake`]: not an attempt but a reservation is at stake.
+const RESERVED: u8 = PLAIN - 1;
+
 /// How far a call has come.
 ///
 /// What few calls come to takes it by value, and its fields stand side by side rather than in the variants of the phase:
@@ -269,14 +272,27 @@ pub struct Progress {
     since: Instant,
     asked: u64,
     accepted: bool,
+    /// What the attempt in flight costs the recovery.
+    stake: u8,
     retry: Retry,
     stop: Stop,
     attempts: u32,
     most: u32,
-    /// The counts that the last decision saw.
+    /// The counts that the last decision saw, or the first that shadow mode passed over.
     seen: Counts,
     /// What would have ended the call, were it not for shadow mode.
     shadow: Option<Stop>,
+}
+
+/// A reservation that is given back unless it is forgotten.
+struct Held<'w, W: Tally>(bool, &'w W);
+
+impl<W: Tally> Drop for Held<'_, W> {
+    fn drop(&mut self) {
+        if self.0 {
+            self.1.release();
+        }
+    }
 }
 
 /// What a rare turn of a call changes, and what it comes to.
@@ -297,6 +313,7 @@ impl Progress {
             since: Instant::ORIGIN,
             asked: NOT_COUNTED,
             accepted: false,
+            stake: PLAIN,
             retry: Retry::Never,
             stop: Stop::Abandoned,
             attempts: 0,
@@ -314,6 +331,9 @@ impl Progress {
             _ => {
                 let turn = self.go_on(policy, now, rng);
                 (self.phase, self.stop, self.shadow) = (turn.phase, turn.stop, turn.shadow);
+                if turn.phase == Phase::Reserved {
+                    self.stake = RESERVED;
+                }
                 if let Some(seen) = turn.seen {
                     self.seen = seen;
                 }
@@ -328,6 +348,7 @@ impl Progress {
     /// What few calls come to: a retry, or a question out of turn. `None` where an attempt is to start.
     #[inline(never)]
     fn go_on<W: Tally>(mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Turn {
+        let now = now.max(self.since);
         if self.phase == Phase::InFlight {
             self.reply(policy, now, Reply::UNREACHABLE);
         }
@@ -355,30 +376,40 @@ impl Progress {
             self.begun = now;
         }
         let mode = policy.mode();
-        self.asked = NOT_COUNTED;
+        (self.asked, self.since, self.stake) = (NOT_COUNTED, now, PLAIN);
         if mode != Mode::Off {
             let second = now.second();
             let (mut seen, asked) = window.attempt(second, self.phase == Phase::Reserved);
             // From here on it is in flight, also for a caller's generator that panics.
-            (self.phase, self.asked, self.since) = (Phase::InFlight, asked, now);
+            (self.phase, self.asked) = (Phase::InFlight, asked);
             // The usual case, for which nothing else need be known: no draw would be rejected.
             let k = config.k.filter(|k| !throttle::never_rejects(seen.requests, seen.accepts, *k));
             if k.is_some() && config.grace > 0 {
                 // This attempt is among them by now, and is not judged by itself.
                 seen.in_flight = window.in_flight(second, config.grace).saturating_sub(1);
             }
-            self.seen = seen;
+            if self.shadow.is_none() {
+                self.seen = seen;
+            }
             if config.k.is_some() {
                 let draw = rng.next_u64();
-                if k.is_some_and(|k| throttles(policy, k, seen.judged(), seen.accepts, asked, draw)) {
-                    if mode == Mode::Enforce {
+                let stake = match k {
+                    Some(k) => throttle(policy, k, seen.judged(), seen.accepts, asked, draw),
+                    None => Some(PLAIN),
+                };
+                self.stake = match stake {
+                    Some(stake) => stake,
+                    None if mode == Mode::Enforce => {
                         if config.grace > 0 {
                             window.refuse(asked);
                         }
                         return self.end(Stop::Throttled);
                     }
-                    self.shadow = self.shadow.or(Some(Stop::Throttled));
-                }
+                    None => {
+                        self.shadow = self.shadow.or(Some(Stop::Throttled));
+                        PLAIN
+                    }
+                };
             }
         } else if self.phase == Phase::Reserved {
             window.release();
@@ -402,7 +433,7 @@ impl Progress {
                     window.answer(self.asked, second, reply.is_accepted());
                 }
                 if config.recovery.is_some() {
-                    window.pace(|word| (true, Recovery::answered(word, reply.is_accepted())));
+                    window.pace(|word| ((), Recovery::answered(word, reply.is_accepted(), self.stake)));
                 }
             }
             self.accepted = reply.is_accepted();
@@ -436,7 +467,7 @@ impl Progress {
         if mode != Mode::Off {
             let second = now.second();
             if let Err(counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests)) {
-                *seen = Some(counts);
+                *seen = self.shadow.is_none().then_some(counts);
                 if mode == Mode::Enforce {
                     return Some(self.end(Stop::Budget));
                 }
@@ -447,6 +478,8 @@ impl Progress {
             self.phase = Phase::Reserved;
         }
 
+        // The generator is the caller's, and may panic.
+        let held = Held(self.phase == Phase::Reserved, window);
         let wait = match (told, config.backoff) {
             (Some(wait), backoff) if config.retry_after_jitter => {
                 let most = (micros(wait) / 2).max(backoff.map_or(0, |backoff| micros(backoff.cap(self.attempts))));
@@ -454,8 +487,12 @@ impl Progress {
             }
             (Some(wait), _) => wait,
             (None, Some(backoff)) => backoff.delay(self.attempts, rng.next_u64()),
-            (None, None) => return None,
+            (None, None) => Duration::ZERO,
         };
+        mem::forget(held);
+        if told.is_none() && config.backoff.is_none() {
+            return None;
+        }
         if self.end_of_time(config).is_some_and(|end| now.saturating_add(wait) > end) {
             return Some(self.end_early(policy, Stop::Deadline));
         }
@@ -465,7 +502,8 @@ impl Progress {
     /// What an attempt that starts now may take.
     #[inline]
     fn within(&self, config: &Config, now: Instant) -> Option<Duration> {
-        let left = self.end_of_time(config).map(|end| end.saturating_since(now));
+        // A clock that steps back stands still: what is left is never more than all.
+        let left = self.end_of_time(config).map(|end| end.saturating_since(now.max(self.begun)));
         match (config.attempt_timeout(), left) {
             (Some(timeout), Some(left)) => Some(timeout.min(left)),
             (timeout, left) => timeout.or(left),
@@ -516,17 +554,19 @@ impl Progress {
     }
 }
 
-/// Steps 2 and 4, where p may be above 0, with what is never throttled and what recovery sends all the same.
+/// Steps 2 and 4, where p may be above 0, with what is never throttled and what recovery sends all the same: `None` if the
+/// attempt is refused, else what it costs the recovery.
 #[inline(never)]
-fn throttles<W: Tally>(policy: &Policy<W>, k: K, judged: u32, accepts: u32, asked: u64, draw: u64) -> bool {
+fn throttle<W: Tally>(policy: &Policy<W>, k: K, judged: u32, accepts: u32, asked: u64, draw: u64) -> Option<u8> {
     let config = policy.config();
     if judged < config.min_requests || !throttle::may_reject(judged, accepts, k) {
-        return false;
+        return Some(PLAIN);
     }
     let refused = throttle::rejects(judged, accepts, k, draw);
     match config.recovery {
-        Some(recovery) => !policy.window().pace(|word| recovery.attempt(word, asked, draw, refused)),
-        None => refused,
+        Some(recovery) => policy.window().pace(|word| recovery.attempt(word, asked, draw, refused)),
+        None if refused => None,
+        None => Some(PLAIN),
     }
 }
 

@@ -382,7 +382,7 @@ impl ConfigBuilder {
             None if grace > 0 && grace >= config.attempt_timeout => Err(ConfigError {
                 field: "in_flight_grace",
                 value: Value::Time(Duration::from_micros(grace)),
-                allowed: "less than attempt_timeout, in whole seconds",
+                allowed: "less than attempt_timeout, in whole seconds (or no_in_flight_grace)",
             }),
             None => Ok(config),
         }
@@ -415,7 +415,7 @@ macro_rules! config {
         const {
             match $crate::ConfigBuilder::build($builder) {
                 Ok(config) => config,
-                Err(refused) => panic!("{}", refused.allowed()),
+                Err(refused) => panic!("{}", refused.in_short()),
             }
         }
     };
@@ -450,13 +450,27 @@ impl ConfigError {
     pub const fn allowed(&self) -> &'static str {
         self.allowed
     }
+
+    /// The field and what is allowed, for a constant that cannot format.
+    #[doc(hidden)]
+    pub const fn in_short(&self) -> &'static str {
+        // Every field that can be refused has a first letter of its own.
+        match self.field.as_bytes() {
+            [b'k', ..] => "k is refused, allowed: finite, 0 or more",
+            [b'r', ..] => "retry_ratio is refused, allowed: finite, 0 or more",
+            [b'm', ..] => "max_attempts is refused, allowed: 1 or more",
+            [b'd', ..] => "deadline is refused, allowed: more than 0 s",
+            [b'a', ..] => "attempt_timeout is refused, allowed: more than 0 s",
+            _ => "in_flight_grace is refused, allowed: more than 0 s, up to 7 s, and less than attempt_timeout",
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is ", self.field)?;
         match self.value {
-            Value::Number(value) => write!(f, "{value}"),
+            Value::Number(value) => write!(f, "{value:?}"),
             Value::Count(value) => write!(f, "{value}"),
             Value::Time(value) => write!(f, "{value:?}"),
         }?;
@@ -465,3 +479,25 @@ impl fmt::Display for ConfigError {
 }
 
 impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_constant_says_names_the_field_that_was_refused() {
+        let builder = Config::resilient().to_builder();
+        for refused in [
+            builder.k(-1.0),
+            builder.retry_ratio(f64::NAN),
+            builder.max_attempts(0),
+            builder.deadline(Duration::ZERO),
+            builder.attempt_timeout(Duration::ZERO),
+            builder.in_flight_grace(Duration::from_secs(8)),
+            builder.attempt_timeout(Duration::from_millis(800)),
+        ] {
+            let refused = refused.build().unwrap_err();
+            assert!(refused.in_short().starts_with(refused.field()), "{refused:?}");
+        }
+    }
+}

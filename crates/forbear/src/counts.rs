@@ -76,7 +76,7 @@ pub trait Tally {
     fn release(&self);
 
     /// Changes the word that [`recovery`](crate::recovery) keeps, as one step, and returns what `change` says beside it.
-    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool;
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T;
 }
 
 /// No memory at all: what [`RetryingClient`](crate::RetryingClient) counts in.
@@ -109,7 +109,7 @@ impl Tally for () {
 
     fn release(&self) {}
 
-    fn pace(&self, _: impl Fn(u64) -> (bool, u64)) -> bool {
-        false
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
+        change(0).0
     }
 }

@@ -8,9 +8,9 @@
 //!   and so many attempts.
 //! * Every send that is accepted halves that wait. Every one that is not makes it eight times as long.
 //!
-//! Nothing is ever refused by this rule, and nothing is sent by it beyond a bound: a refused send takes away what one to
-//! three accepted ones gave, so that of all extra sends no more are refused than are accepted, but for one in each full
-//! wait. To send faster and faster it takes three accepted of four; below that the wait grows back and the formula
+//! Nothing is ever refused by this rule, and nothing is sent by it beyond a bound: an extra send takes away what one to
+//! three accepted ones gave, at once, and gives it back when it is accepted. So of all extra sends no more are refused,
+//! or still without an answer, than sends are accepted, but for six to begin with and one in each full wait. To send faster and faster it takes three accepted of four; below that the wait grows back and the formula
 //! alone decides.
 
 /// How the extra sends of a refusing client are paced: at the slowest one in so many seconds and so many attempts,
@@ -36,6 +36,10 @@ pub struct Recovery {
 /// four are accepted.
 const RAISE: u64 = 1;
 const LOWER: u64 = 3;
+
+/// The stake of a send that the formula lets through. What an extra send may cost is taken when it is sent, and given back
+/// if it is accepted: so the extra sends that nobody has answered yet are bounded as well.
+pub(crate) const PLAIN: u8 = u8::MAX;
 
 /// What the window keeps for the rule: `second: 35 | since: 19 | jitter: 5 | level: 5`.
 ///
@@ -114,27 +118,40 @@ impl Recovery {
         self.attempts
     }
 
-    /// An attempt in `second` that the formula would refuse, or not, by this draw: whether to send it, and the word
-    /// after that.
+    /// An attempt in `second` that the formula would refuse, or not, by this draw: `None` if it is refused, else the stake
+    /// of the send; and the word after that.
     #[inline]
-    pub(crate) const fn attempt(self, word: u64, second: u64, draw: u64, refused: bool) -> (bool, u64) {
+    pub(crate) const fn attempt(self, word: u64, second: u64, draw: u64, refused: bool) -> (Option<u8>, u64) {
         let pace = Pace::unpack(word);
+        if !refused {
+            return (Some(PLAIN), pace.sent(second, draw).pack());
+        }
         let due =
             second.saturating_sub(pace.second) >= pace.part(self.seconds) && pace.since + 1 >= pace.part(self.attempts);
-        if !refused || due {
-            (true, pace.sent(second, draw).pack())
+        if due {
+            let level = pace.level.saturating_sub(LOWER);
+            (Some((pace.level - level) as u8), Pace { level, ..pace.sent(second, draw) }.pack())
         } else {
             let since = if pace.since < MOST_SINCE { pace.since + 1 } else { MOST_SINCE };
-            (false, Pace { since, ..pace }.pack())
+            (None, Pace { since, ..pace }.pack())
         }
     }
 
-    /// The word after a send was accepted, or not.
+    /// The word after a send of this stake was accepted, or not.
     #[inline]
-    pub(crate) const fn answered(word: u64, accepted: bool) -> u64 {
-        let old = word & ((1 << LEVEL_BITS) - 1);
-        let level = if accepted { old + RAISE } else { old.saturating_sub(LOWER) };
-        word & !((1 << LEVEL_BITS) - 1) | if level < TOP { level } else { TOP }
+    pub(crate) const fn answered(word: u64, accepted: bool, stake: u8) -> u64 {
+        // The usual case: it goes no faster.
+        if accepted && word & ((1 << LEVEL_BITS) - 1) == TOP {
+            return word;
+        }
+        let pace = Pace::unpack(word);
+        let level = match (accepted, stake) {
+            (true, PLAIN) => pace.level + RAISE,
+            (true, stake) => pace.level + RAISE + stake as u64,
+            (false, PLAIN) => pace.level.saturating_sub(LOWER),
+            (false, _) => pace.level,
+        };
+        Pace { level: if level < TOP { level } else { TOP }, ..pace }.pack()
     }
 }
 
@@ -150,7 +167,7 @@ mod tests {
 
     /// The word after `refusals` refused sends.
     fn after(refusals: u32) -> u64 {
-        (0..refusals).fold(START, |word, _| Recovery::answered(word, false))
+        (0..refusals).fold(START, |word, _| Recovery::answered(word, false, PLAIN))
     }
 
     #[test]
@@ -168,7 +185,31 @@ mod tests {
     #[test]
     fn a_fresh_client_sends_what_it_likes() {
         let (sent, _) = Recovery::DEFAULT.attempt(START, 0, 0, true);
-        assert!(sent);
+        assert_eq!(sent, Some(3));
+    }
+
+    #[test]
+    fn a_backend_that_never_answers_gets_six_and_then_one_per_wait() {
+        let mut word = START;
+        let mut sent = 0;
+        for attempt in 0..10_000u64 {
+            let (send, next) = Recovery::DEFAULT.attempt(word, 100 + attempt / 100, 0, true);
+            word = next;
+            sent += u64::from(send.is_some());
+        }
+        assert!((6..=6 + 100 / 7 + 1).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn an_accepted_extra_send_gives_its_stake_back() {
+        for level in 0..=TOP {
+            let word = Pace { level, ..Pace::START }.pack();
+            let (stake, next) = Recovery::DEFAULT.attempt(word, 1_000, 0, true);
+            let Some(stake) = stake.filter(|stake| *stake != PLAIN) else { continue };
+            let level_of = |word| Pace::unpack(word).level;
+            assert_eq!(level_of(Recovery::answered(next, true, stake)), (level + RAISE).min(TOP));
+            assert_eq!(level_of(Recovery::answered(next, false, stake)), level.saturating_sub(LOWER));
+        }
     }
 
     #[test]
@@ -180,25 +221,25 @@ mod tests {
         for attempt in 1..=1_000u64 {
             let now = 100 + attempt / 10;
             let (send, next) = recovery.attempt(word, now, 0, true);
-            word = if send { Recovery::answered(next, false) } else { next };
-            sent += u64::from(send);
+            word = send.map_or(next, |stake| Recovery::answered(next, false, stake));
+            sent += u64::from(send.is_some());
         }
         assert_eq!(sent, 100 / 7);
         // Long enough ago, but too few attempts since.
         let word = recovery.attempt(after(6), 100, 0, false).1;
-        assert!(!recovery.attempt(word, 1_000, 0, true).0);
+        assert_eq!(recovery.attempt(word, 1_000, 0, true).0, None);
     }
 
     #[test]
     fn every_accept_halves_the_wait_and_every_refusal_takes_three_back() {
         let wait = |word| Pace::unpack(word).part(3_600);
         let slow = after(6);
-        let faster = Recovery::answered(slow, true);
+        let faster = Recovery::answered(slow, true, PLAIN);
         assert_eq!(wait(faster), wait(slow) / 2);
-        let fastest = (0..100).fold(slow, |word, _| Recovery::answered(word, true));
+        let fastest = (0..100).fold(slow, |word, _| Recovery::answered(word, true, PLAIN));
         assert_eq!(Pace::unpack(fastest).level, TOP);
-        assert_eq!(Pace::unpack(Recovery::answered(fastest, false)).level, TOP - 3);
-        assert_eq!(Recovery::answered(slow, false), slow);
+        assert_eq!(Pace::unpack(Recovery::answered(fastest, false, PLAIN)).level, TOP - 3);
+        assert_eq!(Recovery::answered(slow, false, PLAIN), slow);
     }
 
     #[test]
@@ -206,7 +247,7 @@ mod tests {
         let recovery = Recovery::DEFAULT;
         let word = recovery.attempt(after(6), 100, 0, false).1;
         let (sent, word) = recovery.attempt(word, 3, 0, false);
-        assert!(sent);
+        assert_eq!(sent, Some(PLAIN));
         assert_eq!(Pace::unpack(word).second, 100);
     }
 
@@ -223,7 +264,7 @@ mod tests {
             for second in [0, 1 << 35, u64::MAX] {
                 for refused in [false, true] {
                     let (_, next) = recovery.attempt(word, second, u64::MAX, refused);
-                    assert!(Pace::unpack(Recovery::answered(next, true)).level <= TOP);
+                    assert!(Pace::unpack(Recovery::answered(next, true, 3)).level <= TOP);
                 }
             }
         }

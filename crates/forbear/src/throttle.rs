@@ -3,6 +3,8 @@
 //! Source: *Site Reliability Engineering*, chapter "Handling Overload", "Client-Side Throttling":
 //! `p = max(0, (requests - K * accepts) / (requests + 1))`.
 
+use core::fmt;
+
 use crate::double::{Double, bits_of, is_finite_and_not_negative};
 
 /// The multiplier K of the throttle: how many requests are sent for each one that is accepted.
@@ -18,8 +20,14 @@ use crate::double::{Double, bits_of, is_finite_and_not_negative};
 /// assert_eq!(K::new(-1.0), None);
 /// assert_eq!(K::new(f64::NAN), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct K(u64);
+
+impl fmt::Debug for K {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("K").field(&self.as_f64()).finish()
+    }
+}
 
 impl K {
     /// The specification's 2.

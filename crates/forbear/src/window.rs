@@ -317,7 +317,7 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
         self.waiting.set(self.waiting.get().saturating_sub(1));
     }
 
-    fn pace(&self, change: impl Fn(u64) -> (bool, u64)) -> bool {
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
         let (result, word) = change(self.pace.get());
         self.pace.set(word);
         result
