@@ -46,6 +46,7 @@ impl<H: Owner> Running<H> {
     }
 
     /// What the call was made with, until it has ended.
+    #[cfg(feature = "tower")]
     #[inline]
     pub(crate) fn handle(&self) -> &H {
         self.0.as_ref().expect(ENDED).handle()

@@ -160,7 +160,7 @@ fn windows<W: Tally>(window: &W) {
         let _ = black_box(window.reserve(any(), |retries, requests| black_box(retries < requests)));
         black_box(window.retry(any()));
         window.release();
-        black_box(window.pace(|word| (any(), word)));
+        black_box(window.pace(|word| (any::<bool>(), word)));
     }
 }
 
