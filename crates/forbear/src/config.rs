@@ -91,7 +91,8 @@ impl Config {
     /// 2.3x with 1; after outages of 1 to 15 minutes 95 % of the calls are served within 16 s and within 58 s.
     ///
     /// It sets no deadline and no attempt timeout, since only the caller knows what its requests may take; set both where
-    /// the transport does not.
+    /// the transport does not. To an [attempt timeout](ConfigBuilder::attempt_timeout) of a second or less the grace gives
+    /// way.
     pub const fn resilient() -> Self {
         Self {
             backoff: Some(Backoff::DEFAULT),
@@ -106,7 +107,7 @@ impl Config {
 
     /// A builder that starts from this configuration.
     pub const fn to_builder(self) -> ConfigBuilder {
-        ConfigBuilder { config: self, refused: None }
+        ConfigBuilder { config: self, grace_is_asked_for: false, refused: None }
     }
 
     /// The throttle's K, `None` without a throttle.
@@ -213,6 +214,8 @@ pub enum Mode {
 #[must_use = "a builder does nothing until it is built"]
 pub struct ConfigBuilder {
     config: Config,
+    /// Whether the grace was set on this builder, rather than by what it started from.
+    grace_is_asked_for: bool,
     refused: Option<ConfigError>,
 }
 
@@ -283,6 +286,18 @@ impl ConfigBuilder {
     ///
     /// Better than a timeout around the whole call: the policy learns of it. Adapters cut the attempt where the platform
     /// can; a blocking call cannot be cut.
+    ///
+    /// An [`in_flight_grace`](Self::in_flight_grace) that comes from the configuration the builder started from gives way:
+    /// it is lowered to the most whole seconds below the timeout, and there is none below a timeout of a second or less.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use forbear::Config;
+    ///
+    /// let quick = Config::resilient().to_builder().attempt_timeout(Duration::from_millis(800)).build()?;
+    /// assert_eq!(quick.in_flight_grace(), None);
+    /// # Ok::<(), forbear::ConfigError>(())
+    /// ```
     pub const fn attempt_timeout(mut self, timeout: Duration) -> Self {
         if timeout.is_zero() {
             self = self.refuse("attempt_timeout", Value::Time(timeout), POSITIVE);
@@ -328,6 +343,9 @@ impl ConfigBuilder {
     /// How young an attempt without an answer is not yet held against the backend: more than zero, up to 7 s, and below
     /// the attempt timeout; rounded up to whole seconds.
     ///
+    /// One that is set here and does not fit below the [`attempt_timeout`](Self::attempt_timeout) is refused: attempts would
+    /// be cut before any of them told of a backend that hangs. One that is not set here gives way.
+    ///
     /// The specification counts a request when it starts, so a fresh client whose first hundred calls run at once would
     /// refuse nearly all of them on a healthy backend. Choose it a little above the usual time to an answer. A backend
     /// that hangs is noticed once its attempts are older than the grace, at most a second later. A call that is dropped
@@ -340,6 +358,7 @@ impl ConfigBuilder {
         } else {
             self.config.grace = seconds as u8;
         }
+        self.grace_is_asked_for = true;
         self
     }
 
@@ -375,17 +394,22 @@ impl ConfigBuilder {
     ///
     /// The first value that was refused: its field, the value, and what is allowed.
     pub const fn build(self) -> Result<Config, ConfigError> {
-        let config = self.config;
-        let grace = config.grace as u64 * 1_000_000;
+        let mut config = self.config;
+        // In whole seconds, since the window knows no others.
+        let longest = config.attempt_timeout.saturating_sub(1) / 1_000_000;
         match self.refused {
-            Some(refused) => Err(refused),
-            None if grace > 0 && grace >= config.attempt_timeout => Err(ConfigError {
-                field: "in_flight_grace",
-                value: Value::Time(Duration::from_micros(grace)),
-                allowed: "less than attempt_timeout, in whole seconds (or no_in_flight_grace)",
-            }),
-            None => Ok(config),
+            Some(refused) => return Err(refused),
+            None if config.grace as u64 <= longest => {}
+            None if self.grace_is_asked_for => {
+                return Err(ConfigError {
+                    field: "in_flight_grace",
+                    value: Value::Time(Duration::from_secs(config.grace as u64)),
+                    allowed: "less than attempt_timeout, in whole seconds (or no_in_flight_grace)",
+                });
+            }
+            None => config.grace = longest as u8,
         }
+        Ok(config)
     }
 
     const fn refuse(mut self, field: &'static str, value: Value, allowed: &'static str) -> Self {
@@ -494,10 +518,59 @@ mod tests {
             builder.deadline(Duration::ZERO),
             builder.attempt_timeout(Duration::ZERO),
             builder.in_flight_grace(Duration::from_secs(8)),
-            builder.attempt_timeout(Duration::from_millis(800)),
+            builder.in_flight_grace(Duration::from_secs(1)).attempt_timeout(Duration::from_millis(800)),
         ] {
             let refused = refused.build().unwrap_err();
             assert!(refused.in_short().starts_with(refused.field()), "{refused:?}");
         }
+    }
+    #[test]
+    fn a_grace_that_nobody_asked_for_gives_way_to_the_attempt_timeout() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let long = Config::resilient().to_builder().in_flight_grace(Duration::from_secs(7)).build().unwrap();
+        for (from, timeout_ms, grace) in [
+            (Config::resilient(), 1, None),
+            (Config::resilient(), 800, None),
+            (Config::resilient(), 1_000, None),
+            (Config::resilient(), 1_001, seconds(1)),
+            (Config::resilient(), 60_000, seconds(1)),
+            (long, 1_000, None),
+            (long, 3_000, seconds(2)),
+            (long, 7_000, seconds(6)),
+            (long, 7_001, seconds(7)),
+            (Config::overload(), 800, None),
+        ] {
+            let builder = from.to_builder().attempt_timeout(Duration::from_millis(timeout_ms));
+            let config = builder.build().unwrap();
+            assert_eq!(config.in_flight_grace(), grace, "{timeout_ms} ms");
+            // What was built is valid as it is, and a longer timeout does not bring back what gave way.
+            assert_eq!(config.to_builder().build(), Ok(config));
+            let longer = config.to_builder().attempt_timeout(Duration::MAX).build().unwrap();
+            assert_eq!(longer.in_flight_grace(), grace);
+            // Only the last timeout counts.
+            let again = builder.attempt_timeout(Duration::MAX).build().unwrap();
+            assert_eq!(again.in_flight_grace(), from.in_flight_grace());
+        }
+    }
+
+    #[test]
+    fn a_grace_that_was_asked_for_is_refused_where_it_does_not_fit() {
+        let (grace, timeout) = (Duration::from_secs(2), Duration::from_secs(2));
+        let builder = Config::resilient().to_builder();
+        for builder in [
+            builder.in_flight_grace(grace).attempt_timeout(timeout),
+            builder.attempt_timeout(timeout).in_flight_grace(grace),
+        ] {
+            assert_eq!(builder.build().unwrap_err().field(), "in_flight_grace");
+            assert!(builder.no_in_flight_grace().build().is_ok());
+            assert!(builder.attempt_timeout(timeout + Duration::from_micros(1)).build().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_constant_needs_no_word_of_the_grace() {
+        const QUICK: Config =
+            crate::config!(Config::resilient().to_builder().attempt_timeout(Duration::from_millis(800)));
+        assert_eq!(QUICK.in_flight_grace(), None);
     }
 }

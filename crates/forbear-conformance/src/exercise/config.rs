@@ -31,6 +31,14 @@ pub fn config(bytes: &[u8]) {
         .in_flight_grace(grace)
         .retry_after_jitter(choices.below(2) == 1)
         .build();
+    // Without a word of the grace, any timeout is good.
+    match preset.to_builder().attempt_timeout(timeout).build() {
+        Ok(config) => {
+            assert!(config.in_flight_grace() <= preset.in_flight_grace());
+            assert!(config.in_flight_grace().is_none_or(|grace| grace < timeout), "{config:?}");
+        }
+        Err(error) => assert!(timeout.is_zero() && error.field() == "attempt_timeout", "{error}"),
+    }
     let is_factor = |factor: f64| factor.is_finite() && factor >= 0.0;
     let whole_grace = grace.as_secs().saturating_add(u64::from(grace.subsec_nanos() > 0));
     // In the order in which the builder is told.
