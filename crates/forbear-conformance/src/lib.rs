@@ -19,6 +19,13 @@ pub use core_clients::{Atomic, Compact, CoreCall, CoreOverload, CoreRetrying, Pl
 pub use harness::Conformance;
 pub use subject::{Client, Ended, Observed, Outcome, SharedClock, SharedScript, Subject};
 
+/// How many runs a random test makes where it would make so many: a part of them, at least one, where the variable
+/// `FORBEAR_PART` says which. With 20 it is a twentieth: enough to see whether anything is wrong at all.
+pub fn part_of(runs: u64) -> u64 {
+    let part = std::env::var("FORBEAR_PART").map_or(1, |part| part.parse().expect("FORBEAR_PART is a number above 0"));
+    (runs / part).max(1)
+}
+
 /// The examples of the README are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

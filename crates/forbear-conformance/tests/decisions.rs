@@ -8,7 +8,7 @@ use std::thread;
 use forbear::budget::{self, RetryRatio};
 use forbear::rand_core::{Rng, SeedableRng};
 use forbear::throttle::{self, K};
-use forbear_conformance::oracle;
+use forbear_conformance::{oracle, part_of};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
@@ -42,7 +42,7 @@ fn on_two_threads(what: &str, rounds: u64, round: Round) -> Result<(), Failed> {
     let run = |seed| {
         move || {
             let (mut random, mut compared) = (Random::seed_from_u64(seed), Compared::default());
-            for _ in 0..rounds / 2 {
+            for _ in 0..part_of(rounds) / 2 {
                 round(&mut random, &mut compared)?;
             }
             Ok::<_, String>(compared)

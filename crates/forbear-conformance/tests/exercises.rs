@@ -1,14 +1,14 @@
 //! Random runs of the core beside the oracle.
 
 use forbear::rand_core::{Rng, SeedableRng};
-use forbear_conformance::exercise;
+use forbear_conformance::{exercise, part_of};
 
 /// xoshiro256++ stands for the bytes that a fuzzer would choose.
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
 /// Runs `exercise` with as many random byte strings, up to `longest` bytes each.
 fn randomly(exercise: fn(&[u8]), runs: u64, longest: usize) {
-    for run in 0..runs {
+    for run in 0..part_of(runs) {
         let named = Named(run);
         let mut random = Random::seed_from_u64(run);
         let mut bytes = vec![0; random.next_u64() as usize % longest];
