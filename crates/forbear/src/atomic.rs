@@ -552,3 +552,136 @@ impl<const N: usize> fmt::Debug for AtomicWindow<N> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::window::Window;
+
+    #[test]
+    fn a_bucket_holds_a_second_a_seal_and_a_count() {
+        const LAST: u64 = (1 << 28) - 1;
+        for second in [0, 1, 7, LAST_SECOND] {
+            let one = bucket::one_more(second << 29, second).unwrap();
+            assert_eq!((bucket::second(one), bucket::count(one)), (second, 1));
+            let two = bucket::one_more(bucket::sealed(one, second), second).unwrap();
+            assert_eq!((bucket::second(two), bucket::count(two), two & bucket::SEALED), (second, 2, 1 << 28));
+            assert_eq!(bucket::sealed(two, second), two);
+            assert_eq!(bucket::count_of(two, second), 2);
+            assert_eq!(bucket::count_of(two, second ^ 1), 0);
+            // The last but one still counts, and the last does not spill into the seal.
+            let full = bucket::one_more(second << 29 | (LAST - 1), second).unwrap();
+            assert_eq!((bucket::count(full), full & bucket::SEALED), (LAST, 0));
+            assert_eq!(bucket::one_more(full, second), None);
+            assert_eq!(bucket::one_more(bucket::sealed(full, second), second), None);
+        }
+        // A later second starts anew, without the seal and the count of the one before.
+        let old = bucket::sealed(7 << 29 | LAST, 7);
+        assert_eq!(bucket::one_more(old, 9), Some(9 << 29 | 1));
+        assert_eq!(bucket::sealed(old, 9), 9 << 29 | 1 << 28);
+    }
+
+    #[test]
+    fn a_stamp_holds_a_generation_and_a_value() {
+        let word = stamped::with((5 * stamped::NEXT) | 3, 4);
+        assert_eq!(stamped::value(word), 4);
+        assert!(stamped::same_generation(word, 5 * stamped::NEXT));
+        assert!(!stamped::same_generation(word, (4 * stamped::NEXT) | 4));
+        for value in [stamped::MAX - 1, stamped::MAX, stamped::MAX + 1, u64::MAX] {
+            let word = stamped::with(word, value);
+            assert_eq!(stamped::value(word), value.min((1 << 35) - 1));
+            assert!(stamped::same_generation(word, 5 * stamped::NEXT));
+            assert_eq!(stamped::value(word.wrapping_add(stamped::NEXT)), stamped::value(word));
+        }
+    }
+
+    #[test]
+    fn a_reservation_changes_its_sequence_and_stays_at_its_end() {
+        let mut word = 0;
+        for waiting in 1..=3 {
+            let next = reservation::one_more(word);
+            assert_eq!((reservation::waiting(next), next >> 32), (waiting, u64::from(waiting)));
+            word = next;
+        }
+        // The sequence begins again, and the number does not spill into it.
+        assert_eq!(reservation::one_more(u64::MAX), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn answers_are_a_balance_of_one_second() {
+        const END: u64 = (1 << 28) - 1;
+        let word = |second: u64, answers: u64| second << 29 | answers;
+        let more = answers::changed(word(7, answers::NONE), 7, 1).unwrap();
+        assert_eq!((answers::second(more), answers::balance(more)), (7, 1));
+        let less = answers::changed(word(7, answers::NONE), 7, -1).unwrap();
+        assert_eq!((answers::second(less), answers::balance(less)), (7, -1));
+        // Another second begins in the middle.
+        let later = answers::changed(more, 9, 1).unwrap();
+        assert_eq!((answers::second(later), answers::balance(later)), (9, 1));
+        // Up to its ends, and not past them.
+        let high = answers::changed(word(7, answers::NONE + END - 2), 7, 1).unwrap();
+        assert_eq!(answers::balance(high), END as i64 - 1);
+        assert_eq!(answers::changed(high, 7, 1), None);
+        let low = answers::changed(word(7, 2), 7, -1).unwrap();
+        assert_eq!(answers::balance(low), -(END as i64));
+        assert_eq!(answers::changed(low, 7, -1), None);
+    }
+
+    /// Any operations in any order, as a plain window answers them.
+    fn counts_as_a_plain_one<const N: usize>(longest_gap: u64) {
+        let (window, plain) = (AtomicWindow::<N>::of_len(), Window::<N>::of_len());
+        let mut open = heapless::Vec::<u64, 16>::new();
+        let (mut state, mut second) = (N as u64, 3);
+        let mut below = |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        for step in 0..4_000 {
+            // Time stands still, goes on, jumps, or goes back a little.
+            second += if below(4) == 0 { below(longest_gap) } else { 0 };
+            let now = if below(8) == 0 { second.saturating_sub(below(4)) } else { second };
+            let (what, odd) = (below(8), below(2) == 1);
+            let allowed = |retries, requests| retries <= requests / 4;
+            match what {
+                0..=1 if !open.is_full() => {
+                    let of = plain.attempt(now, odd);
+                    assert_eq!(window.attempt(now, odd), of, "step {step}");
+                    open.push(of.1).unwrap();
+                }
+                2 if !open.is_full() => {
+                    let asked = if odd { plain.request(now) } else { plain.retry(now) };
+                    assert_eq!(if odd { window.request(now) } else { window.retry(now) }, asked, "step {step}");
+                    open.push(asked).unwrap();
+                }
+                3 => assert_eq!(window.reserve(now, allowed), plain.reserve(now, allowed), "step {step}"),
+                4 => (window.release(), plain.release()).0,
+                _ if open.is_empty() => {}
+                _ => {
+                    let asked = open.swap_remove(below(open.len() as u64) as usize);
+                    match what {
+                        5 if odd => (window.refuse(asked), plain.refuse(asked)).0,
+                        5 => (window.withdraw(asked), plain.withdraw(asked)).0,
+                        _ => (window.answer(asked, now, odd), plain.answer(asked, now, odd)).0,
+                    }
+                }
+            }
+            for grace in [0, 1, 7, 200] {
+                assert_eq!(window.in_flight(now, grace), plain.in_flight(now, grace), "step {step}, grace {grace}");
+            }
+            assert_eq!(window.counts(now), plain.counts(now), "step {step}");
+            assert_eq!(window.requests(now), plain.counts(now).requests, "step {step}");
+            let one_more = |word: u64| (word, word.wrapping_add(1));
+            assert_eq!(window.pace(one_more), plain.pace(one_more), "step {step}");
+        }
+    }
+
+    #[test]
+    fn it_counts_as_a_plain_window() {
+        counts_as_a_plain_one::<1>(2);
+        counts_as_a_plain_one::<3>(3);
+        counts_as_a_plain_one::<10>(2);
+        counts_as_a_plain_one::<10>(30);
+        counts_as_a_plain_one::<120>(40);
+    }
+}
