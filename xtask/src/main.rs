@@ -13,6 +13,7 @@ mod fmt;
 mod fuzz;
 mod lint;
 mod loom;
+mod mutants;
 mod no_panic;
 mod no_std;
 mod process;
@@ -67,6 +68,7 @@ enum Task {
     Tsan(tsan::Args),
     Fuzz(fuzz::Args),
     Coverage(coverage::Args),
+    Mutants(mutants::Args),
     Bench(bench::Args),
 }
 
@@ -92,6 +94,7 @@ impl Task {
             Task::Tsan(args) => tsan::run(&args),
             Task::Fuzz(args) => fuzz::run(&args),
             Task::Coverage(args) => coverage::run(&args),
+            Task::Mutants(args) => mutants::run(&args),
             Task::Bench(args) => bench::run(&args),
         }
     }
