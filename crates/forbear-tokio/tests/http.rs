@@ -12,10 +12,10 @@ use axum::body::Body;
 use bytes::Bytes;
 use forbear_tokio::http::{Http, Repeatable, unavailable};
 use forbear_tokio::{BoxError, Client, Config, Counts, Forbear, ForbearLayer, Refused, Reply, Report, Stop, TimedOut};
-use http::header::{CONTENT_LENGTH, DATE, HeaderName, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, LOCATION, RETRY_AFTER, TRAILER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::{BodyExt, Channel, Full};
+use http_body_util::{BodyExt, Channel, Full, StreamBody};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -49,6 +49,7 @@ struct Arrived {
     at: Instant,
     headers: HeaderMap,
     body: Bytes,
+    trailers: Option<HeaderMap>,
 }
 
 /// A server that answers the number of a request, from 0, by a function; what arrived is kept.
@@ -63,9 +64,10 @@ impl Server {
         let log = arrived.clone();
         let app = Router::new().fallback(async move |request: Request<Body>| {
             let (parts, body) = request.into_parts();
-            let body = body.collect().await.expect("a whole body").to_bytes();
+            let body = body.collect().await.expect("a whole body");
+            let trailers = body.trailers().cloned();
             let mut log = log.lock().unwrap();
-            log.push(Arrived { at: Instant::now(), headers: parts.headers, body });
+            log.push(Arrived { at: Instant::now(), headers: parts.headers, body: body.to_bytes(), trailers });
             answer(log.len() - 1)
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -469,6 +471,34 @@ async fn a_boxed_body_that_is_at_hand_is_sent_again() {
             assert_eq!(length, size.to_string());
         }
     }
+}
+
+/// What broke off is not made whole: the server must not take the part that it got for all.
+#[tokio::test]
+async fn a_body_that_breaks_is_not_taken_for_a_whole_one() {
+    let (server, client) = (Server::answering(&[200]).await, Client::new(WILLING));
+    let service = ForbearLayer::new(client.clone(), Http::new().rebuilding(Body::new)).layer(http_client::<Body>());
+    let parts = [Ok("the first half"), Err(std::io::Error::other("the disk is gone"))];
+    let body = Body::from_stream(futures_util::stream::iter(parts));
+    let request = Request::put(format!("http://{}/", server.address)).body(body).unwrap();
+    assert!(send(&service, request).await.is_err());
+    assert_eq!((server.count(), client.requests(), client.accepts()), (0, 1, 0));
+}
+
+#[tokio::test]
+async fn trailers_are_sent_as_often_as_their_body() {
+    let server = Server::answering(&[503]).await;
+    let service =
+        ForbearLayer::new(Client::new(WILLING), Http::new().rebuilding(Body::new)).layer(http_client::<Body>());
+    let mut trailers = HeaderMap::new();
+    trailers.insert("sum", "7".parse().unwrap());
+    let frames = [Frame::data(Bytes::from("data")), Frame::trailers(trailers.clone())].map(Ok::<_, Infallible>);
+    let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
+    let request = Request::put(format!("http://{}/", server.address)).header(TRAILER, "sum").body(body).unwrap();
+    send(&service, request).await.unwrap();
+    let arrived = server.arrived();
+    assert_eq!(arrived.len(), 3);
+    assert!(arrived.iter().all(|arrived| arrived.body == "data" && arrived.trailers.as_ref() == Some(&trailers)));
 }
 
 #[tokio::test]

@@ -159,18 +159,26 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ReplayBody<B> {
     fn size_hint(&self) -> SizeHint {
         let read = self.data.len() as u64;
         match &self.rest {
+            Rest::End => SizeHint::with_exact(read),
+            // An exact size would be sent as the length, and what follows the data cut off: the trailers, or the error by
+            // which a receiver knows that the data is not whole.
+            Rest::Trailers(_) | Rest::Error(_) => at_least(read),
             Rest::Body(body) => {
                 let rest = body.size_hint();
-                let mut hint = SizeHint::new();
-                hint.set_lower(rest.lower().saturating_add(read));
+                let mut hint = at_least(rest.lower().saturating_add(read));
                 if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(read)) {
                     hint.set_upper(upper);
                 }
                 hint
             }
-            Rest::End | Rest::Trailers(_) | Rest::Error(_) => SizeHint::with_exact(read),
         }
     }
+}
+
+fn at_least(bytes: u64) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(bytes);
+    hint
 }
 
 // It holds no reference to itself: what is polled is `Unpin`.
@@ -248,6 +256,7 @@ mod tests {
         let mut body = boxed(Full::from("data").map_err(|never| match never {}).with_trailers(async { Some(Ok(end)) }));
         let copy = rebuild.copy(&mut body, 64).unwrap();
         for body in [body, copy] {
+            assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (4, None));
             assert_eq!(all(body).unwrap(), (Bytes::from("data"), Some(trailers.clone())));
         }
     }
@@ -284,6 +293,7 @@ mod tests {
         let parts = [Ok(Frame::data(Bytes::from("one"))), Err("broken")];
         let mut body = boxed(StreamBody::new(stream::iter(parts)));
         assert!(rebuild.copy(&mut body, 64).is_none());
+        assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (3, None));
         assert_eq!(all(body), Err("broken"));
     }
 }
