@@ -48,8 +48,8 @@ pub const MAX_COPIED: u64 = 64 * 1024;
 ///
 /// # What is repeated
 ///
-/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE (RFC 9110, section 9.2.2), whatever has an `Idempotency-Key` header, and
-/// what its caller marks as [`Repeatable`]. Any other request is sent again only where it was never worked on: when the
+/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE (RFC 9110, section 9.2.2), whatever has one `Idempotency-Key` that is not
+/// empty, and what its caller marks as [`Repeatable`]. Any other request is sent again only where it was never worked on: when the
 /// connection could not be made, when the stream was refused (`REFUSED_STREAM` of HTTP/2), and after 429 and 503 where
 /// [`rejections_are_unprocessed`](Self::rejections_are_unprocessed). Of those, a request is repeated whose body can be
 /// copied: that it is empty or at hand, and no larger than 64 KiB. Anything else is sent once, and its body passed
@@ -170,7 +170,7 @@ impl<K> Http<K> {
     fn allows_repeating(&self, method: &Method, headers: &HeaderMap, extensions: &Extensions) -> bool {
         match extensions.get() {
             Some(Repeatable(repeatable)) => *repeatable,
-            None => forbear::http::is_repeatable(method.as_str()) || headers.contains_key(IDEMPOTENCY_KEY),
+            None => forbear::http::is_repeatable(method.as_str()) || has_key(headers),
         }
     }
 
@@ -206,6 +206,12 @@ impl<K> Http<K> {
 }
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Whether there is one key, and one that a server can tell from another.
+fn has_key(headers: &HeaderMap) -> bool {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    keys.next().is_some_and(|key| key.as_bytes().iter().any(|byte| !b" \t\"".contains(byte))) && keys.next().is_none()
+}
 
 fn retry_after(headers: &HeaderMap) -> Option<core::time::Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());

@@ -212,6 +212,52 @@ async fn only_what_may_be_repeated_is_retried() {
 }
 
 #[tokio::test]
+async fn each_method_is_repeated_as_it_may_be() {
+    for (method, sent) in [
+        ("GET", 3),
+        ("HEAD", 3),
+        ("OPTIONS", 3),
+        ("TRACE", 3),
+        ("PUT", 3),
+        ("DELETE", 3),
+        ("POST", 1),
+        ("PATCH", 1),
+        ("QUERY", 1),
+        ("get", 1),
+    ] {
+        let (server, client) = (Server::answering(&[503]).await, Client::new(WILLING));
+        let request = server.request(method.parse().unwrap());
+        assert_eq!(send(&layered(&client, Http::new()), request).await.unwrap().status(), 503, "{method}");
+        assert_eq!((server.count(), client.requests(), client.accepts()), (sent, sent as u32, 0), "{method}");
+    }
+}
+
+/// A server that is told two keys, or none, can't know a request again.
+#[tokio::test]
+async fn only_one_key_that_says_something_makes_a_request_repeatable() {
+    for (keys, sent) in [
+        (&["one"][..], 3),
+        (&["\"8e03978e-40d5-43dd-bc93-6894a57f9324\""], 3),
+        (&["\u{e9}"], 3),
+        (&[""], 1),
+        (&["\"\""], 1),
+        (&["one", "two"], 1),
+        (&["one", "one"], 1),
+        (&["", "one"], 1),
+        (&[], 1),
+    ] {
+        let server = Server::answering(&[503]).await;
+        let mut request = server.request(Method::POST);
+        for key in keys {
+            let key = http::HeaderValue::from_bytes(key.as_bytes()).unwrap();
+            request.headers_mut().append("idempotency-key", key);
+        }
+        send(&layered(&Client::new(WILLING), Http::new()), request).await.unwrap();
+        assert_eq!(server.count(), sent, "{keys:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_last_response_comes_back_untouched() {
     let server = Server::start(|number| {
         let body = if number < 2 { Body::from("busy") } else { Body::from("one, two, three") };
