@@ -1,6 +1,8 @@
 //! A call under way, of which the observer is told however it ends.
 
 use core::fmt;
+use core::panic::AssertUnwindSafe;
+use std::{panic, thread};
 
 use forbear::{Call, Clock, Handle, Reply, Report, Step, Tally};
 use forbear_std::Client;
@@ -70,9 +72,11 @@ impl<H: Owner> Running<H> {
             call.reply(now, reply);
         }
         let step = call.next(now, &mut rng);
-        if let Step::Done(report) = &step {
+        if let Step::Done(report) = &step
+            && let Some(call) = self.0.take()
+        {
+            // Taken before: an observer that panics is not told again.
             call.handle().client().ended(report);
-            self.0 = None;
         }
         step
     }
@@ -96,6 +100,16 @@ impl<H: Owner> Running<H> {
         self.0.take().map(Self::cut_off)
     }
 
+    /// In a thread that unwinds, a second panic out of a drop would end the process.
+    #[cold]
+    fn drop_unended(&mut self) {
+        if thread::panicking() {
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| self.abandon()));
+        } else {
+            self.abandon();
+        }
+    }
+
     #[cold]
     fn cut_off(call: Call<H>) -> Report {
         let handle = call.handle().clone();
@@ -108,7 +122,9 @@ impl<H: Owner> Running<H> {
 impl<H: Owner> Drop for Running<H> {
     #[inline]
     fn drop(&mut self) {
-        self.abandon();
+        if self.0.is_some() {
+            self.drop_unended();
+        }
     }
 }
 

@@ -228,6 +228,48 @@ async fn the_observer_is_told_of_every_end() {
     assert_eq!(*told.lock().unwrap(), expected);
 }
 
+/// It is told once, the counts are settled, and where the call itself panics, too, the process goes on.
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_ends_no_more_than_its_call() {
+    let told = Arc::new(AtomicU32::new(0));
+    let observer = {
+        let told = told.clone();
+        move |report: &Report| {
+            told.fetch_add(1, Ordering::SeqCst);
+            panic!("{report}");
+        }
+    };
+    let watch = client(WILLING);
+    let client = watch.clone().observed(observer);
+    for (number, send) in [|| Ok(()), || panic!("a send that panics")].into_iter().enumerate() {
+        let client = client.clone();
+        let task =
+            tokio::spawn(async move { client.call(|| async { send() }, |_: &Result<_, u16>| Reply::ACCEPTED).await });
+        assert!(task.await.unwrap_err().is_panic());
+        assert_eq!(told.load(Ordering::SeqCst) as usize, number + 1);
+    }
+    assert_eq!((watch.requests(), watch.accepts()), (2, 1));
+    assert!(watch.call(|| ready(Ok::<_, u16>(())), read).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_off_counts_and_refuses_nothing() {
+    let (client, backend, start) =
+        (client(WILLING.to_builder().k(0.0).build().unwrap()), Backend::default(), Instant::now());
+    client.set_mode(Mode::Off);
+    for _ in 0..50 {
+        // Attempts and waits hold.
+        match client.call(|| backend.ask(u32::MAX), read).await {
+            Err(Error::Failed { last: 503, report }) => {
+                assert_eq!((report.stop, report.attempts), (Stop::AttemptsSpent, 3))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((backend.sent(), start.elapsed()), (150, 100 * SECOND));
+    assert_eq!(client.counts(), Counts::ZERO);
+}
+
 /// A wait that is dropped and asked for again lasts no longer and no shorter.
 #[tokio::test(start_paused = true)]
 async fn waiting_can_be_interrupted() {
