@@ -325,14 +325,47 @@ mod retry_after {
     #[tokio::test]
     async fn the_past_and_the_unreadable_are_not_waited_for() {
         let config = WILLING.to_builder().max_retry_after(Duration::ZERO).build().unwrap();
-        for value in
-            ["-1", "-99999999999999999999", "0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon", "1.5", "", "\u{fffd}"]
-        {
+        for value in [
+            "-1",
+            "-99999999999999999999",
+            "0",
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "soon",
+            "1.5",
+            "1, 2",
+            "+1",
+            "1s",
+            "",
+            "\u{fffd}",
+            // Dates are in GMT, and in no other zone.
+            "Thu, 31 Dec 2099 23:59:59 +0100",
+            "Thu, 31 Dec 2099 23:59:59 CET",
+            "2099-12-31T23:59:59Z",
+        ] {
             let headers: &'static [_] = Vec::leak(vec![(RETRY_AFTER, value)]);
             let server = server(headers).await;
             let service = layered(&Client::new(config), Http::new());
             assert_eq!(send(&service, server.request(Method::GET)).await.unwrap().status(), 200, "{value:?}");
             assert_eq!(server.count(), 2, "{value:?}");
+        }
+    }
+
+    /// Of two headers the first counts, as if the other were not there.
+    #[tokio::test]
+    async fn of_two_headers_the_first_counts() {
+        let config = WILLING.to_builder().max_retry_after(Duration::ZERO).build().unwrap();
+        for (values, sent) in [(["0", "9"], 2), (["9", "0"], 1), (["soon", "9"], 2)] {
+            let server = Server::start(move |_| {
+                let mut response = status(503);
+                for value in values {
+                    response.headers_mut().append(RETRY_AFTER, value.parse().unwrap());
+                }
+                response
+            })
+            .await;
+            let config = config.to_builder().max_attempts(2).build().unwrap();
+            send(&layered(&Client::new(config), Http::new()), server.request(Method::GET)).await.unwrap();
+            assert_eq!(server.count(), sent, "{values:?}");
         }
     }
 

@@ -9,12 +9,13 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use forbear_tokio::{
-    BoxError, Client, Cloned, Config, Counts, Forbear, ForbearLayer, Mode, Protocol, Refused, Reply, Report,
+    Backoff, BoxError, Client, Cloned, Config, Counts, Forbear, ForbearLayer, Mode, Protocol, Refused, Reply, Report,
     SharedWindow, Stop, ThreadRng, TimedOut, TokioClock,
 };
 use tokio::time::{Instant, sleep, timeout};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::timeout::TimeoutLayer;
+use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 type TestClient = Client<TokioClock, ThreadRng, SharedWindow>;
@@ -301,6 +302,137 @@ async fn the_deadline_ends_the_call() {
     let (backend, start) = (Backend::new(&[Ok(503)]), Instant::now());
     assert_eq!(layered(config, &backend).oneshot(2).await.unwrap(), 503);
     assert_eq!((backend.sent(), start.elapsed()), (vec![2], Duration::ZERO));
+}
+
+/// The smaller of both limits cuts an attempt.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_shorter_than_the_attempt_timeout_cuts_the_attempt() {
+    for (deadline, attempt_timeout, attempts, stop) in [(2, 5, 1, Stop::Deadline), (5, 2, 3, Stop::AttemptsSpent)] {
+        let config = WILLING.to_builder().deadline(deadline * SECOND).attempt_timeout(attempt_timeout * SECOND);
+        let config = config.backoff(Backoff::new(SECOND / 10, SECOND / 10));
+        let hanging = service_fn(|_: u32| pending::<Result<u16, BoxError>>());
+        let service = ForbearLayer::new(client(config.build().unwrap()), Numbers).layer(hanging);
+        let start = Instant::now();
+        let error = service.oneshot(2).await.unwrap_err();
+        let report = error.downcast_ref::<TimedOut>().expect("it timed out").report();
+        assert_eq!((report.attempts, report.stop), (attempts, stop));
+        // The third attempt gets what is left of the deadline, and timers round up to a millisecond.
+        assert!(start.elapsed().abs_diff(deadline * SECOND) < SECOND / 100, "{:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_is_off_retries_and_refuses_nothing() {
+    let client = client(Config::overload());
+    client.set_mode(Mode::Off);
+    let backend = Backend::new(&[Ok(409)]);
+    let service = ForbearLayer::new(client.clone(), Numbers).layer(backend.clone());
+    assert_eq!(futures_refused(&service, 50).await, 0);
+    assert_eq!((backend.sent().len(), client.counts()), (150, Counts::ZERO));
+}
+
+/// Panics where it is told to: `ready` when it is asked for the second time, as the first is before the call begins.
+#[derive(Clone)]
+struct Panicking {
+    at: &'static str,
+    asked: u32,
+}
+
+impl Service<u32> for Panicking {
+    type Response = u16;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<u16, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.asked += 1;
+        assert!(self.at != "ready" || self.asked < 2, "not ready");
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: u32) -> Self::Future {
+        assert_ne!(self.at, "call");
+        let at = self.at;
+        Box::pin(async move {
+            assert_ne!(at, "future");
+            Ok(200)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_panics_stays_counted_and_leaves_the_client_usable() {
+    let stops = Arc::new(Mutex::new(Vec::new()));
+    let observer = {
+        let stops = stops.clone();
+        move |report: &Report| stops.lock().unwrap().push(report.stop)
+    };
+    let client = client(WILLING).observed(observer);
+    for (number, at) in ["ready", "call", "future"].into_iter().enumerate() {
+        let service = ForbearLayer::new(client.clone(), Numbers).layer(Panicking { at, asked: 0 });
+        assert!(tokio::spawn(service.oneshot(2)).await.unwrap_err().is_panic(), "{at}");
+        assert_eq!((client.requests() as usize, client.accepts(), client.counts().waiting), (number + 1, 0, 0), "{at}");
+    }
+    assert_eq!(*stops.lock().unwrap(), [Stop::Abandoned; 3]);
+    let service = ForbearLayer::new(client, Numbers).layer(Panicking { at: "", asked: 0 });
+    assert_eq!(service.oneshot(2).await.unwrap(), 200);
+}
+
+/// What a service must be to stand anywhere in a stack.
+#[tokio::test(start_paused = true)]
+async fn it_fits_between_other_layers() {
+    fn is_shared<T: Clone + Send + Sync + 'static>(_: &T) {}
+    fn is_sent<T: Send + 'static>(_: &T) {}
+
+    let client = client(WILLING);
+    let mut service = ServiceBuilder::new()
+        .buffer(8)
+        .concurrency_limit(4)
+        .layer(ForbearLayer::new(client.clone(), Numbers))
+        .buffer(8)
+        .concurrency_limit(1)
+        .service(Backend::new(&[Ok(503), Ok(200)]));
+    is_shared(&service);
+    assert_eq!(service.ready().await.unwrap().call(2).await.unwrap(), 200);
+
+    let mut service = ForbearLayer::new(client.clone(), Numbers).layer(Backend::new(&[Ok(200)]));
+    is_shared(&service);
+    is_sent(&service.call(2));
+    let boxed =
+        BoxCloneSyncService::new(ForbearLayer::new(client.clone(), Numbers).layer(BoxCloneSyncService::new(service)));
+    // One call inside of another.
+    assert_eq!(boxed.clone().oneshot(2).await.unwrap(), 200);
+    assert_eq!((client.requests(), client.accepts()), (4, 3));
+}
+
+/// However a refusal is wrapped on its way, it is found.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_found_behind_other_layers() {
+    let config = Config::overload().to_builder().k(0.0).build().unwrap();
+    let service = ServiceBuilder::new()
+        .buffer(8)
+        .layer(TimeoutLayer::new(SECOND))
+        .layer(ForbearLayer::new(client(config), Numbers))
+        .service(Backend::new(&[Ok(200)]));
+    let mut refused = 0;
+    for _ in 0..50 {
+        refused += u32::from(service.clone().oneshot(2).await.is_err_and(|error| error.is::<Refused>()));
+    }
+    assert!(refused > 25, "{refused}");
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_are_counted_each() {
+    let client = Client::new(WILLING);
+    let service = ForbearLayer::new(client.clone(), Numbers).layer(service_fn(|request: u32| async move {
+        tokio::task::yield_now().await;
+        Ok::<_, BoxError>(if request < 100 { 409 } else { 200 })
+    }));
+    let calls: Vec<_> = (0..1000).map(|_| tokio::spawn(service.clone().oneshot(2))).collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap(), 200);
+    }
+    let Counts { requests, accepts, retries, waiting, .. } = client.counts();
+    assert_eq!((requests, accepts, retries, waiting), (2000, 1000, 1000, 0));
 }
 
 /// Below the layer a timeout is an error like others; above it the call is dropped, and counts if it is older than the
