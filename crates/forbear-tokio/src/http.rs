@@ -51,7 +51,8 @@ pub const MAX_COPIED: u64 = 64 * 1024;
 /// GET, HEAD, OPTIONS, TRACE, PUT and DELETE (RFC 9110, section 9.2.2), whatever has one `Idempotency-Key` that is not
 /// empty, and what its caller marks as [`Repeatable`]. Any other request is sent again only where it was never worked on: when the
 /// connection could not be made, when the stream was refused (`REFUSED_STREAM` of HTTP/2), and after 429 and 503 where
-/// [`rejections_are_unprocessed`](Self::rejections_are_unprocessed). Of those, a request is repeated whose body can be
+/// [`rejections_are_unprocessed`](Self::rejections_are_unprocessed); but see
+/// [`follows_redirects`](Self::follows_redirects). Of those, a request is repeated whose body can be
 /// copied: that it is empty or at hand, and no larger than 64 KiB. Anything else is sent once, and its body passed
 /// through.
 ///
@@ -75,6 +76,7 @@ pub struct Http<K = CloneBody> {
     bodies: K,
     max_copied: u64,
     unprocessed: bool,
+    redirected: bool,
     attempt_header: Option<HeaderName>,
     statuses: Vec<(RangeInclusive<u16>, Reply)>,
     errors: fn(&(dyn Error + 'static)) -> Option<Reply>,
@@ -88,6 +90,7 @@ impl Http {
             bodies: CloneBody,
             max_copied: MAX_COPIED,
             unprocessed: false,
+            redirected: false,
             attempt_header: None,
             statuses: Vec::new(),
             errors: |_| None,
@@ -119,8 +122,8 @@ impl<K> Http<K> {
 
     /// Copies bodies in another way.
     pub fn copying<L>(self, bodies: L) -> Http<L> {
-        let Self { max_copied, unprocessed, attempt_header, statuses, errors, bodies: _ } = self;
-        Http { bodies, max_copied, unprocessed, attempt_header, statuses, errors }
+        let Self { max_copied, unprocessed, redirected, attempt_header, statuses, errors, bodies: _ } = self;
+        Http { bodies, max_copied, unprocessed, redirected, attempt_header, statuses, errors }
     }
 
     /// The largest body that is copied, in bytes; of those that are cloned, 0 is for empty ones only.
@@ -132,6 +135,21 @@ impl<K> Http<K> {
     /// it is sent again after these even if it is not repeatable.
     pub fn rejections_are_unprocessed(self, unprocessed: bool) -> Self {
         Self { unprocessed, ..self }
+    }
+
+    /// Whether what is below the layer follows redirects, as reqwest does unless it is told not to. Then the connection that
+    /// could not be made, or the rejection, may be that of a later hop, after the first has done the work and redirected
+    /// to its result (303): it tells nothing, and what is not repeatable is never sent again.
+    ///
+    /// Say so where requests that must not be repeated are answered by redirects to another host.
+    ///
+    /// ```
+    /// use forbear_tokio::http::Http;
+    ///
+    /// let http = Http::new().follows_redirects(true);
+    /// ```
+    pub fn follows_redirects(self, follows: bool) -> Self {
+        Self { redirected: follows, ..self }
     }
 
     /// Sends the number of the attempt with each, 0 for the first, in a header of this name.
@@ -191,6 +209,7 @@ impl<K> Http<K> {
 
     fn tells_unprocessed(&self, result: Result<StatusCode, &(dyn Error + 'static)>) -> bool {
         match result {
+            _ if self.redirected => false,
             Ok(status) => {
                 self.unprocessed && matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
             }
@@ -213,7 +232,7 @@ fn has_key(headers: &HeaderMap) -> bool {
     keys.next().is_some_and(|key| key.as_bytes().iter().any(|byte| !b" \t\"".contains(byte))) && keys.next().is_none()
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<core::time::Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<core::time::Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     forbear_std::http::retry_after(text(RETRY_AFTER)?, text(DATE))
 }
@@ -251,7 +270,8 @@ pub(crate) fn copy<B>(request: &mut Request<B>, bodies: &impl CopyBody<B>, most:
     Some(copy)
 }
 
-/// As reqwest has no extensions of requests, only the method and `Idempotency-Key` tell what may be repeated.
+/// As reqwest shows no extensions of requests, only the method and `Idempotency-Key` tell what may be repeated. Its client
+/// follows redirects: see [`Http::follows_redirects`].
 #[cfg(feature = "reqwest")]
 impl<K> Protocol<reqwest::Request, reqwest::Response> for Http<K> {
     fn copy(&self, request: &mut reqwest::Request) -> Option<reqwest::Request> {

@@ -53,11 +53,12 @@ use crate::protocol::{BoxError, Protocol};
 /// [cancelling](Client#cancelling) for what that leaves in the counts.
 ///
 /// What follows redirects is an attempt as a whole where it is below the layer, as in reqwest; above it, each hop is a
-/// call of its own.
+/// call of its own, and the safer choice for what must not be repeated.
 ///
 /// # Calls
 ///
-/// The service's readiness is awaited before each attempt, and the time that it takes is part of the attempt. A request
+/// The service's readiness is awaited before each attempt. The first is for the caller to await, as with any service, and
+/// its time belongs to no attempt: no limit cuts it, and it is not counted. That of a retry is part of the attempt. A request
 /// is copied before an attempt that another may follow. After at least one reply the caller gets the last reply or error
 /// untouched, whatever ended the retries; it is kept until then, and a connection may be kept with it. An error is boxed,
 /// and found in it by `downcast_ref`:

@@ -634,6 +634,24 @@ mod with_reqwest {
         assert_eq!((client.requests(), client.accepts()), (3, 0));
     }
 
+    /// The first hop has done the work, and only the second can't be reached.
+    #[tokio::test]
+    async fn what_a_redirect_hides_is_not_sent_again_where_that_is_said() {
+        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        for (http_protocol, sent) in [(Http::new().follows_redirects(true), 1), (Http::new(), 3)] {
+            let server = Server::start(move |_| {
+                let location = format!("http://{nobody}/order/1");
+                Response::builder().status(303).header(LOCATION, location).body(Body::empty()).unwrap()
+            })
+            .await;
+            let (http, client) = (reqwest::Client::new(), Client::new(WILLING));
+            let service = ForbearLayer::new(client.clone(), http_protocol).layer(http.clone());
+            let request = http.post(format!("http://{}/order", server.address)).build().unwrap();
+            assert!(send(&service, request).await.is_err());
+            assert_eq!((server.count(), client.requests(), client.accepts()), (sent, sent as u32, 0));
+        }
+    }
+
     /// reqwest follows redirects itself: to the layer they are one attempt.
     #[tokio::test]
     async fn a_redirect_is_part_of_its_attempt() {
