@@ -35,7 +35,7 @@ use tower_service::Service;
 
 use crate::Client;
 use crate::driver::{Driver, Judge, Shared, TimedOut};
-use crate::http::{CopyBody, MAX_COPIED, RebuildBody, Repeatable, ReplayBody, copy, is_unprocessed};
+use crate::http::{CopyBody, MAX_COPIED, RebuildBody, Repeatable, ReplayBody, copy, is_unprocessed, retry_after};
 use crate::protocol::BoxError;
 use crate::running::{Owner, Running};
 
@@ -70,7 +70,7 @@ type TonicBodies = RebuildBody<fn(ReplayBody<tonic::body::Body>) -> tonic::body:
 /// Single codes can be given [another meaning](Self::code). `grpc-retry-pushback-ms` says when to retry, or, if it is
 /// negative or unreadable, that there is to be none; each retry says in `grpc-previous-rpc-attempts` how many attempts
 /// there were before it. Source: gRFC A6, "gRPC Retry Design". What is no gRPC answer at all, such as the 503 of a proxy,
-/// means what its HTTP status says.
+/// means what its HTTP status and `Retry-After` say.
 ///
 /// An error in place of a response counts as unreachable, whatever status tonic makes of it.
 #[derive(Clone)]
@@ -164,8 +164,10 @@ impl<K> Grpc<K> {
 }
 
 fn code(headers: &HeaderMap) -> Option<i32> {
-    let text = headers.get(STATUS)?;
-    Some(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(UNKNOWN))
+    let text = headers.get(STATUS)?.as_bytes();
+    // Digits alone: numbers of Rust may have a sign.
+    let digits = text.iter().all(u8::is_ascii_digit).then(|| str::from_utf8(text).ok()).flatten();
+    Some(digits.and_then(|digits| digits.parse().ok()).unwrap_or(UNKNOWN))
 }
 
 impl<K> fmt::Debug for Grpc<K> {
@@ -226,7 +228,10 @@ impl<K: CopyBody<B>, B, T: Body> Judge<Request<B>, Response<T>> for Grpc<K> {
         match response.status() {
             // The trailers will tell, if there can be any.
             StatusCode::OK => response.body().is_end_stream().then_some(Reply::UNREACHABLE),
-            status => Some(forbear::http::status(status.as_u16())),
+            status => {
+                let reply = forbear::http::status(status.as_u16());
+                Some(retry_after(response.headers()).map_or(reply, |wait| reply.after(wait)))
+            }
         }
     }
 }

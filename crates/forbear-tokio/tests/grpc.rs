@@ -55,6 +55,8 @@ enum Answer {
     Reset(h2::Reason),
     /// An answer in HTTP.
     Http(u16),
+    /// An HTTP status and headers alone.
+    Headers(u16, &'static [(&'static str, &'static str)]),
 }
 
 use Answer::*;
@@ -159,6 +161,13 @@ async fn answer(answer: Answer, mut respond: SendResponse<Bytes>) {
         Hang => core::future::pending::<()>().await,
         Reset(reason) => respond.send_reset(reason),
         Http(status) => drop(respond.send_response(head(status), true).unwrap()),
+        Headers(status, headers) => {
+            let mut head = head(status);
+            for (name, value) in headers {
+                head.headers_mut().append(*name, HeaderValue::from_static(value));
+            }
+            respond.send_response(head, true).unwrap();
+        }
     }
 }
 
@@ -223,12 +232,68 @@ async fn each_answer_means_what_it_should() {
         (Reset(h2::Reason::REFUSED_STREAM), Grpc::new(), Code::Unavailable, 3, 0),
         (Http(503), repeatable(), Code::Unavailable, 3, 0),
         (Http(404), repeatable(), Code::Unimplemented, 1, 1),
+        (Http(429), repeatable(), Code::Unavailable, 3, 0),
+        (Http(502), repeatable(), Code::Unavailable, 3, 0),
+        (Http(504), Grpc::new(), Code::Unavailable, 1, 0),
+        (Http(500), repeatable(), Code::Unknown, 3, 3),
+        (Http(401), repeatable(), Code::Unauthenticated, 1, 1),
+        // A status of gRPC goes before that of HTTP.
+        (Headers(503, &[("grpc-status", "5")]), repeatable(), Code::NotFound, 1, 1),
+        (Headers(404, &[("grpc-status", "14")]), repeatable(), Code::Unavailable, 3, 0),
+        // One that can't be read is UNKNOWN.
+        (Headers(200, &[("grpc-status", "none")]), repeatable(), Code::Unknown, 1, 1),
+        (Headers(200, &[("grpc-status", "")]), repeatable(), Code::Unknown, 1, 1),
+        (Headers(200, &[("grpc-status", "99999999999999999999")]), repeatable(), Code::Unknown, 1, 1),
+        (Headers(200, &[("grpc-status", "+14")]), repeatable(), Code::Unknown, 1, 1),
+        // Pushback that can't be read is none at all, as in gRFC A6.
+        (TrailersOnly(14, Some("")), repeatable(), Code::Unavailable, 1, 0),
+        (TrailersOnly(14, Some("abc")), repeatable(), Code::Unavailable, 1, 0),
+        (TrailersOnly(14, Some("-99999999999999999999")), repeatable(), Code::Unavailable, 1, 0),
     ] {
         let case = format!("{answer:?} {grpc:?}");
         let (server, client) = (Server::start(Vec::leak(vec![answer])).await, Client::new(WILLING));
         let result = ask(&layered(&client, grpc, server.channel())).await;
         assert_eq!(result.map_or_else(|status| status.code(), |_| Code::Ok), code, "{case}");
         assert_eq!((server.count(), client.requests(), client.accepts()), (sent, sent, accepts), "{case}");
+    }
+}
+
+/// A wait that is longer than is allowed ends the call, be it of 20 digits.
+#[tokio::test]
+async fn a_wait_that_is_not_allowed_ends_the_call() {
+    for answer in [
+        TrailersOnly(14, Some("99999999999999999999")),
+        TrailersOnly(14, Some("30001")),
+        // What a proxy answers in place of the server.
+        Headers(503, &[("retry-after", "31")]),
+    ] {
+        let config = WILLING.to_builder().max_retry_after(Duration::from_secs(30)).build().unwrap();
+        let (server, client) = (Server::start(Vec::leak(vec![answer])).await, Client::new(config));
+        let status = ask(&layered(&client, repeatable(), server.channel())).await.unwrap_err();
+        assert_eq!((status.code(), server.count(), client.accepts()), (Code::Unavailable, 1, 0), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_status_comes_with_its_message() {
+    const HEADERS: &[(&str, &str)] = &[("grpc-status", "8"), ("grpc-message", "100%25 busy: %E2%98%83")];
+    let server = Server::start(&[Headers(200, HEADERS)]).await;
+    let status = ask(&layered(&Client::new(WILLING), repeatable(), server.channel())).await.unwrap_err();
+    assert_eq!((status.code(), status.message(), server.count()), (Code::ResourceExhausted, "100% busy: \u{2603}", 3));
+}
+
+/// Before the headers, in the wait, and in the body: whatever is younger than the grace is taken back out.
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_what_any_dropped_call_does() {
+    let graced = WILLING.to_builder().in_flight_grace(Duration::from_secs(7)).build().unwrap();
+    for (answer, graced_requests) in [(Hang, 0), (TrailersOnly(14, Some("60000")), 1), (Endless, 0)] {
+        for (config, requests) in [(WILLING, 1), (graced, graced_requests)] {
+            let (server, client) = (Server::start(Vec::leak(vec![answer])).await, Client::new(config));
+            let service = layered(&client, repeatable(), server.channel());
+            assert!(timeout(Duration::from_millis(300), ask(&service)).await.is_err(), "{answer:?}");
+            assert_eq!((server.count(), client.accepts(), client.counts().waiting), (1, 0, 0), "{answer:?}");
+            assert_eq!(client.requests(), requests, "{answer:?}");
+        }
     }
 }
 
