@@ -71,6 +71,58 @@ async fn metrics_show_what_shadow_mode_would_have_refused() {
     has(&metrics_in(Mode::Shadow).await, &lines);
 }
 
+/// As it is documented: a call counts as accepted if that is what ended it.
+#[tokio::test(start_paused = true)]
+async fn metrics_count_the_calls_that_ended_accepted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let config = BUDGET.to_builder().no_budget().build().unwrap();
+    let client = client(config).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test")));
+    for (reply, last) in [
+        (Reply::TRANSIENT, Reply::ACCEPTED),
+        (Reply::PERMANENT, Reply::PERMANENT),
+        (Reply::TRANSIENT, Reply::TRANSIENT),
+    ] {
+        let replies = Mutex::new(vec![last, last, reply]);
+        let next = |_: &Result<(), u16>| replies.lock().unwrap().pop().unwrap();
+        let _ = client.call(|| ready(Err(500)), next).await;
+    }
+    assert_eq!((client.requests(), client.accepts()), (6, 6));
+    let lines = [
+        r#"forbear_calls_total{client="test"} 3"#,
+        r#"forbear_attempts_total{client="test"} 6"#,
+        r#"forbear_accepts_total{client="test"} 2"#,
+    ];
+    has(&recorder.handle().render(), &lines);
+}
+
+/// No more and no fewer than the table in the docs has.
+#[tokio::test(start_paused = true)]
+async fn metrics_are_named_as_documented() {
+    let rendered = metrics_in(Mode::Enforce).await;
+    let mut kinds: Vec<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    kinds.sort_unstable();
+    let expected = [
+        "forbear_accepts_total counter",
+        "forbear_attempts_total counter",
+        "forbear_calls_total counter",
+        "forbear_refusals_total counter",
+        "forbear_reject_probability gauge",
+        "forbear_retries_total counter",
+    ];
+    assert_eq!(kinds, expected);
+    let mut refusals: Vec<_> =
+        rendered.lines().filter_map(|line| line.strip_prefix("forbear_refusals_total")).collect();
+    refusals.sort_unstable();
+    let mut labels = Vec::new();
+    for mode in ["enforce", "shadow"] {
+        for reason in ["budget", "deadline", "retry_after", "throttled"] {
+            let count = u32::from((mode, reason) == ("enforce", "budget"));
+            labels.push(format!(r#"{{client="test",mode="{mode}",reason="{reason}"}} {count}"#));
+        }
+    }
+    assert_eq!(refusals, labels);
+}
+
 #[tokio::test(start_paused = true)]
 async fn metrics_show_the_throttle() {
     let recorder = PrometheusBuilder::new().build_recorder();
