@@ -18,7 +18,8 @@ use tonic::client::Grpc as TonicClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
-use tower::{Layer, ServiceExt};
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{Layer, Service, ServiceExt};
 
 /// Never throttles, retries at once, and hardly ever runs out of retries.
 const WILLING: Config = forbear::config!(Config::overload().to_builder().no_throttle().retry_ratio(10.0));
@@ -323,6 +324,18 @@ fn raw(address: SocketAddr) -> http::Request<tonic::body::Body> {
         .header("content-type", "application/grpc")
         .body(tonic::body::Body::empty())
         .unwrap()
+}
+
+#[tokio::test]
+async fn the_channel_that_was_found_ready_is_the_one_that_is_called() {
+    let server = Server::start(&[TrailersOnly(14, None), Unary(0)]).await;
+    let limited = ConcurrencyLimitLayer::new(1).layer(server.channel());
+    let mut service = GrpcLayer::new(Client::new(WILLING), repeatable()).layer(limited);
+    for _ in 0..2 {
+        let call = service.ready().await.unwrap().call(raw(server.address));
+        assert!(timeout(LONG, call).await.expect("a permit").is_ok());
+    }
+    assert_eq!(server.count(), 3);
 }
 
 #[tokio::test]

@@ -283,6 +283,19 @@ async fn a_permit_is_not_held_during_the_backoff() {
     assert_eq!((first.unwrap(), second.unwrap()), (200, 200));
 }
 
+/// A permit goes with the call for which it was taken: left with the service, it would keep the call itself waiting.
+#[tokio::test(start_paused = true)]
+async fn the_service_that_was_found_ready_is_the_one_that_is_called() {
+    let mut service = ServiceBuilder::new()
+        .layer(ForbearLayer::new(client(WILLING), Numbers))
+        .layer(ConcurrencyLimitLayer::new(1))
+        .service(Backend::new(&[Ok(503), Ok(200)]));
+    for _ in 0..2 {
+        let call = service.ready().await.unwrap().call(2);
+        assert_eq!(timeout(5 * SECOND, call).await.expect("a permit").unwrap(), 200);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_is_cut_and_sent_again_only_if_it_may_be() {
     let config = WILLING.to_builder().attempt_timeout(SECOND).build().unwrap();
