@@ -25,7 +25,14 @@ impl<const N: usize> Client for Forbear<N> {
     }
 
     #[inline]
-    fn expect(&self, now: Instant) {
+    fn touch(&self) {
+        let policy = &self.0;
+        // As of the first second that there was nothing expires, so no branch waits for what is read.
+        core::hint::black_box((policy.config().max_attempts(), policy.window().counts(0)));
+    }
+
+    #[inline]
+    fn expire(&self, now: Instant) {
         // Reading expires what has left the window, as the call itself would.
         core::hint::black_box(self.0.window().counts(now.second()));
     }

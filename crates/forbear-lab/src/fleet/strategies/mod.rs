@@ -31,9 +31,13 @@ pub(super) trait Client {
 
     fn call(&self) -> Self::Call<'_>;
 
-    /// A call is about to come, not before `now`: reads what it will need, so that the memory of several clients is fetched at the
-    /// same time. Changes nothing that anybody could see.
-    fn expect(&self, _now: Instant) {}
+    /// A call is about to come: reads what it needs first, so that the memory of several clients is fetched at the same time.
+    /// Changes nothing.
+    fn touch(&self) {}
+
+    /// After [`touch`](Self::touch): expires what will have left the memory at `now`, before which no call will come. Changes nothing
+    /// that anybody could see.
+    fn expire(&self, _now: Instant) {}
 }
 
 /// One call: what to do next, and what came back.
