@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// Strategies to compare [default: all but yours; with --grid and --sweep k book and resilient]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = "Strategies")]
     strategy: Vec<Name>,
-    /// Attempts of a call, for plain, backoff and grpc-a6
+    /// Attempts of a call, for plain, backoff and grpc-a6 (which makes no more than 5)
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "Strategies")]
     attempts: u32,
     /// Milliseconds after which anybody gives up on an attempt

@@ -1,8 +1,10 @@
 //! Envoy's admission control filter: the chance of a rejection grows with the share of failures among what was sent in the last
 //! half minute. What it rejects it does not count. It retries nothing.
 //!
-//! Source: Envoy, "Admission Control" filter, with its defaults: sampling window 30 s, success rate threshold 95 %, aggression 1,
-//! no minimum rate, rejection probability at most 80 %.
+//! Source: Envoy (envoyproxy/envoy), "Admission Control" filter, with the defaults of its
+//! `api/envoy/extensions/filters/http/admission_control/v3/admission_control.proto`: `sampling_window` 30 s, `sr_threshold` 95 %,
+//! `aggression` 1, `rps_threshold` 0, `max_rejection_probability` 80 %. A success is an answer below 500, so being told of overload
+//! (503) is none, nor is a timeout (504).
 
 use std::cell::Cell;
 

@@ -1,8 +1,9 @@
 //! go-zero's adaptive breaker, as its HTTP and RPC clients have it: the book's formula over ten seconds, with five calls for free,
 //! a K that shrinks while nothing succeeds, and one call let through after a second without any. It retries nothing.
 //!
-//! Source: go-zero, `core/breaker/googlebreaker.go`: 40 buckets of 250 ms; `k` 1.5, `minK` 1.1, `protection` 5,
-//! `forcePassDuration` 1 s. Calls that it drops count in the total.
+//! Source: go-zero (zeromicro/go-zero), `core/breaker/googlebreaker.go`: `window` 10 s in 40 `buckets`, `k` 1.5, `minK` 1.1,
+//! `protection` 5, `forcePassDuration` 1 s. Calls that it drops count in the total. Later versions drop by latency as well where a
+//! breaker is told a timeout; that part is not here.
 
 use std::{
     cell::{Cell, RefCell, RefMut},

@@ -1,9 +1,10 @@
 //! gRPC's client retries: backoff, and tokens that every failure costs and every success slowly gives back. First attempts are
 //! never held back.
 //!
-//! Source: gRPC proposal A6, "Client Retries", with the values of its example: `maxTokens` 10, `tokenRatio` 0.1, backoff from
-//! 0.1 s doubled up to 2 s, each times a factor between 0.8 and 1.2, or just what the server's pushback
-//! says. A retry needs more than half of the tokens.
+//! Source: gRPC proposal A6, "Client Retries" (grpc/proposal, `A6-client-retries.md`), with the values of its examples: `maxTokens` 10,
+//! `tokenRatio` 0.1, and a retry only while there is more than half of the tokens; `initialBackoff` 0.1 s, `backoffMultiplier` 2,
+//! `maxBackoff` 1 s, each wait times 0.8 to 1.2, as the proposal has it since 2024 (grpc/proposal, pull request 452). A server's pushback
+//! is waited for to the letter, and the backoff begins anew after it. More than five attempts count as five.
 
 use std::{cell::Cell, time::Duration};
 
@@ -17,7 +18,8 @@ const FAILURE: u32 = 1_000;
 const SUCCESS: u32 = 100;
 
 const BASE: Duration = Duration::from_millis(100);
-const CAP: Duration = Duration::from_secs(2);
+const CAP: Duration = Duration::from_secs(1);
+const MOST_ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
 pub(in super::super) struct Throttling {
@@ -27,7 +29,7 @@ pub(in super::super) struct Throttling {
 
 impl Throttling {
     pub(in super::super) fn new(attempts: u32) -> Self {
-        Self { attempts, tokens: Cell::new(MAX_TOKENS) }
+        Self { attempts: attempts.min(MOST_ATTEMPTS), tokens: Cell::new(MAX_TOKENS) }
     }
 }
 
@@ -35,6 +37,8 @@ impl Throttling {
 pub(in super::super) struct Call<'c> {
     client: &'c Throttling,
     sent: u32,
+    /// Retries since the last pushback.
+    retries: u32,
     over: bool,
     owed: bool,
     /// The server's pushback.
@@ -45,7 +49,7 @@ impl Client for Throttling {
     type Call<'c> = Call<'c>;
 
     fn call(&self) -> Call<'_> {
-        Call { client: self, sent: 0, over: false, owed: false, told: None }
+        Call { client: self, sent: 0, retries: 0, over: false, owed: false, told: None }
     }
 }
 
@@ -56,9 +60,11 @@ impl Attempts for Call<'_> {
         }
         if core::mem::take(&mut self.owed) {
             if let Some(wait) = self.told {
+                self.retries = 0;
                 return Move::Wait(wait);
             }
-            let wait = BASE.saturating_mul(1 << (self.sent - 1).min(16)).min(CAP);
+            let wait = BASE.saturating_mul(1 << self.retries).min(CAP);
+            self.retries += 1;
             return Move::Wait(wait.mul_f64(0.8 + 0.4 * unit(draws)));
         }
         self.sent += 1;
@@ -103,5 +109,26 @@ mod tests {
             sent(&[Reply::ACCEPTED]);
         }
         assert_eq!(sent(&[Reply::OVERLOADED, Reply::ACCEPTED]), 2);
+    }
+
+    #[test]
+    fn doubles_its_waits_up_to_a_second_and_anew_after_a_pushback() {
+        let mut draws = Draws::seed_from_u64(1);
+        // The mean of many, since each is spread by a fifth either way.
+        let mut waits = |replies: &[Reply]| {
+            let waited = (0..2_000).map(|_| {
+                let (sent, waited) = drive(&Throttling::new(100), Instant::ORIGIN, replies, &mut draws);
+                assert_eq!(sent, replies.len());
+                waited.as_secs_f64()
+            });
+            waited.sum::<f64>() / 2_000.0
+        };
+        let no = Reply::OVERLOADED;
+        let near = |wait: f64, expected: f64| assert!((wait / expected - 1.0).abs() < 0.01, "{wait} s, not {expected}");
+        near(waits(&[no, Reply::ACCEPTED]), 0.1);
+        near(waits(&[no, no, no, no, Reply::ACCEPTED]), 0.1 + 0.2 + 0.4 + 0.8);
+        near(waits(&[no, no, no.after(Duration::from_secs(3)), no, Reply::ACCEPTED]), 0.1 + 0.2 + 3.0 + 0.1);
+        // No sixth attempt, however many are asked for.
+        assert_eq!(drive(&Throttling::new(100), Instant::ORIGIN, &[no; 6], &mut draws).0, 5);
     }
 }
