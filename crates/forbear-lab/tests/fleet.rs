@@ -3,8 +3,9 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -106,7 +107,16 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
 fn errors_are_one_line_that_names_the_flag_and_the_range() {
     for (flags, parts) in [
         ("--clients 0", ["--clients", "1..=2000000"]),
-        ("--rate -1", ["--rate", "above 0 and at most 50000"]),
+        ("--rate -1", ["--rate", "above 0 and at most 20000"]),
+        ("--clients -1", ["--clients", "1..=2000000"]),
+        ("--clients nan", ["--clients", "nan"]),
+        ("--seconds -1", ["--seconds", "1..=1000000"]),
+        ("--seconds 0", ["--seconds", "1..=1000000"]),
+        ("--seed -1", ["--seed", "-1"]),
+        ("--queue -1", ["--queue", "0..="]),
+        ("--min-requests -1", ["--min-requests", "0..="]),
+        ("--in-flight-grace 8", ["--in-flight-grace is 8s", "up to 7 s"]),
+        ("--retry-ratio inf", ["--retry-ratio is inf", "finite, 0 or more"]),
         ("--capacity nan", ["--capacity", "above 0"]),
         ("--reject-cost 2", ["--reject-cost", "from 0 to 1"]),
         ("--outage 10", ["--outage", "FROM:FOR"]),
@@ -114,10 +124,16 @@ fn errors_are_one_line_that_names_the_flag_and_the_range() {
         ("--flip 0:1", ["--flip", "PERIOD:LOW"]),
         ("--recovery 0:1", ["--recovery", "SECONDS:ATTEMPTS"]),
         ("--window 7", ["--window", "120"]),
-        ("--k -1", ["k is -1", "finite, 0 or more"]),
-        ("--max-attempts 0", ["max_attempts is 0", "1 or more"]),
+        ("--k -1", ["--k is -1", "finite, 0 or more"]),
+        ("--max-attempts 0", ["--max-attempts is 0", "1 or more"]),
         ("--overloaded 0.7 --silent 0.7", ["--overloaded", "at most 1"]),
-        ("--clients 2000000 --rate 50000", ["--clients times --rate", "100000000"]),
+        ("--clients 2000000 --rate 20000", ["--clients times --rate", "10000000"]),
+        ("--surge 0:1:1e5 --clients 1000 --rate 1000", ["--surge", "10000000"]),
+        ("--surge 0:1:100 --rate 1000", ["--surge", "20000"]),
+        ("--sweep clients --clients 300 --rate 100", ["--sweep clients", "20000"]),
+        ("--grid --seconds 10", ["--grid", "--seconds"]),
+        ("--grid --plot out", ["--grid", "--plot"]),
+        ("--sweep outage --outage 5:5", ["--sweep", "--outage"]),
         ("--outage 90:10 --seconds 50", ["second 90", "--seconds 50"]),
         ("--json /nowhere/at/all.json", ["/nowhere/at/all.json", "cannot write"]),
         ("--strategy none", ["none", "resilient"]),
@@ -132,4 +148,27 @@ fn errors_are_one_line_that_names_the_flag_and_the_range() {
             assert!(error.contains(part), "{flags}: {error}");
         }
     }
+}
+
+#[test]
+fn a_file_keeps_what_it_has_until_there_is_something_new() {
+    let path = file("kept.json");
+    let long = "what was here before, and is longer".repeat(10_000);
+    fs::write(&path, &long).expect("written");
+    let flags = format!("fleet --scenario million --json {}", path.display());
+    let mut started = Command::new(env!("CARGO_BIN_EXE_forbear-lab"))
+        .args(flags.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("forbear-lab runs");
+    // It says what it does when it has looked at all flags; then somebody loses patience.
+    let mut line = String::new();
+    BufReader::new(started.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    started.kill().expect("killed");
+    started.wait().expect("killed");
+    assert!(line.contains("1000000 clients"), "{line}");
+    assert_eq!(fs::read_to_string(&path).expect("kept"), long);
+    // And what comes in its place is all there is.
+    assert_eq!(figures("kept.json", "--scenario fresh --strategy book")["seed"], 1);
 }

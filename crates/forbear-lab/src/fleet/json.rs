@@ -53,6 +53,10 @@ pub(super) fn lines(file: File, sweep: Sweep, lines: &[Line], seeds: &[u64]) -> 
 }
 
 pub(super) fn write(file: File, report: &impl Serialize) -> io::Result<()> {
+    // What was there before; but a pipe has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
     let mut file = BufWriter::new(file);
     serde_json::to_writer_pretty(&mut file, report)?;
     writeln!(file)?;

@@ -131,8 +131,14 @@ fn seeds(seeds: &[u64]) -> String {
     }
 }
 
+/// Opens a file to be written at the end: until then it keeps what it has.
 fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|source| Failure::Output { path: path.to_owned(), source })
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|source| Failure::Output { path: path.to_owned(), source })
 }
 
 /// Why there is no simulation, or no file of it.
@@ -141,8 +147,10 @@ pub(crate) enum Failure {
     Config(ConfigError),
     /// Shares of sends that come to more than all of them.
     Shares(f64),
-    /// Calls a second.
+    /// Calls a second of the fleet at its busiest.
     Demand(f64),
+    /// Calls a second of one client at its busiest.
+    Rate(f64),
     /// Something is to happen when all is over.
     TooLate {
         from: u32,
@@ -168,13 +176,26 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(refused) => write!(f, "{refused}"),
+            // The flag of a field has its name, but for the dashes.
+            Self::Config(refused) => {
+                let flag = refused.field().replace('_', "-");
+                write!(f, "--{}", refused.to_string().replacen(refused.field(), &flag, 1))
+            }
             Self::Shares(sum) => write!(f, "--overloaded, --failing and --silent come to {sum}, allowed: at most 1"),
-            Self::Demand(demand) => write!(
-                f,
-                "--clients times --rate is {demand} calls a second, allowed: at most {}",
-                settings::MOST_DEMAND
-            ),
+            Self::Demand(demand) => {
+                let most = settings::MOST_DEMAND;
+                write!(
+                    f,
+                    "--clients times --rate, and times --surge, is {demand} calls a second, allowed: at most {most}"
+                )
+            }
+            Self::Rate(rate) => {
+                let most = settings::MOST_RATE;
+                write!(
+                    f,
+                    "a client makes {rate} calls a second by --rate, --surge or --sweep clients, allowed: at most {most}"
+                )
+            }
             Self::TooLate { from, seconds } => {
                 write!(f, "something is to happen from second {from} on, but --seconds {seconds} is the end")
             }

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::{Arg, Args as ClapArgs, ValueEnum};
 use forbear::{Config, ConfigBuilder, Recovery};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     contest::Contest,
     scenario::{Preset, Shape},
     strategies::Name,
-    weather::{Change, Event, Flip, Forecast},
+    weather::{Change, Event, Flip},
 };
 
 /// Ask what a fleet of clients does to a backend, in virtual time.
@@ -20,7 +20,7 @@ use super::{
 /// each client. forbear's own are the real core with a clock that is told the time, not a model of it. A run is a function of its
 /// flags: the same seed gives the same bytes.
 #[derive(ClapArgs, Clone, Debug)]
-#[command(after_long_help = READING)]
+#[command(after_long_help = READING, mut_args(numbers))]
 pub(crate) struct Args {
     /// What to start from; every other flag changes it
     #[arg(long, value_enum, default_value_t = Preset::Storm, help_heading = "Scenario")]
@@ -36,17 +36,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_000_000), help_heading = "Fleet")]
     clients: Option<u32>,
     /// Calls a second that each client makes
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate, allow_negative_numbers = true, help_heading = "Fleet")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate, help_heading = "Fleet")]
     rate: Option<f64>,
     /// More demand for a while, as FROM:FOR:TIMES in seconds, seconds and multiples; may be repeated
     #[arg(long, value_name = "FROM:FOR:TIMES", help_heading = "Fleet")]
     surge: Vec<Spell>,
 
     /// Requests a second that the backend can serve
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive, allow_negative_numbers = true, help_heading = "Backend")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Backend")]
     capacity: Option<f64>,
     /// What a refusal costs the backend, as a share of a request
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
     reject_cost: Option<f64>,
     /// Requests that may wait for their turn, instead of being refused at once
     #[arg(long, value_name = "N", help_heading = "Backend")]
@@ -58,13 +58,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400), help_heading = "Backend")]
     retry_after: Option<u32>,
     /// Share of sends that is answered "overloaded" whatever the load
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
     overloaded: Option<f64>,
     /// Share of sends that fails after the work was done: errors that are no overload
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
     failing: Option<f64>,
     /// Share of sends that is never answered
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true, help_heading = "Backend")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
     silent: Option<f64>,
     /// A time in which nothing is served and every send refused, in seconds; may be repeated
     #[arg(long, value_name = "FROM:FOR", help_heading = "Backend")]
@@ -93,10 +93,10 @@ pub(crate) struct Args {
     yours: Yours,
 
     /// Measure strategies on the four fleets and the seven tests by which forbear's are judged
-    #[arg(long, conflicts_with_all = ["sweep", "clients", "rate", "capacity"], help_heading = "Measurements")]
+    #[arg(long, conflicts_with_all = SHAPES, conflicts_with_all = ["sweep", "scenario", "clients", "rate", "plot"], conflicts_with_all = BUILDS, help_heading = "Measurements")]
     pub(super) grid: bool,
     /// Draw a figure against what is varied: the length of an outage, the number of clients that share the same demand, or K
-    #[arg(long, value_enum, help_heading = "Measurements")]
+    #[arg(long, value_enum, conflicts_with_all = SHAPES, help_heading = "Measurements")]
     pub(super) sweep: Option<Sweep>,
     /// Runs with seeds of their own whose median a grid or sweep takes
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000), help_heading = "Measurements")]
@@ -112,6 +112,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024), help_heading = "Output")]
     threads: Option<u32>,
 }
+
+/// What a grid and a sweep see to themselves: how long it takes, how much can be served, and what happens.
+const SHAPES: [&str; 7] = ["seconds", "capacity", "surge", "outage", "hang", "brownout", "flip"];
+
+/// The flags of a backend that a sweep is asked about, and a grid is not.
+const BUILDS: [&str; 7] = ["reject_cost", "queue", "latency", "retry_after", "overloaded", "failing", "silent"];
 
 /// What a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,11 +138,11 @@ struct Yours {
     #[arg(long, value_enum)]
     from: Option<Base>,
     /// Sends for each accept
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     k: Option<f64>,
     /// Retries as a share of requests
-    #[arg(long, allow_negative_numbers = true)]
-    ratio: Option<f64>,
+    #[arg(long)]
+    retry_ratio: Option<f64>,
     /// Seconds that a client remembers (10, 30, 60, 120, 300 or 600)
     #[arg(long, value_name = "SECONDS", value_parser = window)]
     window: Option<u32>,
@@ -170,11 +176,11 @@ enum Base {
 
 impl Yours {
     fn is_given(&self) -> bool {
-        let Self { from, k, ratio, window, max_attempts, min_requests, retry_floor, .. } = self;
+        let Self { from, k, retry_ratio, window, max_attempts, min_requests, retry_floor, .. } = self;
         let Self { in_flight_grace, retry_after_jitter, recovery, .. } = self;
         let numbers = [window, max_attempts, min_requests, retry_floor];
         from.is_some()
-            || [k, ratio].iter().any(|number| number.is_some())
+            || [k, retry_ratio].iter().any(|number| number.is_some())
             || numbers.iter().any(|number| number.is_some())
             || in_flight_grace.is_some()
             || retry_after_jitter.is_some()
@@ -192,7 +198,7 @@ impl Yours {
         if let Some(k) = self.k {
             builder = builder.k(k);
         }
-        if let Some(ratio) = self.ratio {
+        if let Some(ratio) = self.retry_ratio {
             builder = builder.retry_ratio(ratio);
         }
         if let Some(attempts) = self.max_attempts {
@@ -217,6 +223,12 @@ impl Yours {
         }
         builder.build().map_err(Failure::Config)
     }
+}
+
+/// Whatever takes a value is told a negative number as well, so that its error names it.
+fn numbers(flag: Arg) -> Arg {
+    let takes_value = flag.get_action().takes_values();
+    flag.allow_negative_numbers(takes_value)
 }
 
 impl Args {
@@ -291,12 +303,17 @@ impl Args {
         if let Some(FlipFlag(flip)) = self.flip {
             shape.forecast.flip = Some(flip);
         }
-        let Forecast { demand, events, .. } = &shape.forecast;
-        if let Some(event) = events.iter().find(|event| event.seconds.start >= shape.seconds) {
+        if let Some(event) = shape.forecast.events.iter().find(|event| event.seconds.start >= shape.seconds) {
             return Err(Failure::TooLate { from: event.seconds.start, seconds: shape.seconds });
         }
-        if *demand > MOST_DEMAND {
-            return Err(Failure::Demand(*demand));
+        let fewest = if self.sweep == Some(Sweep::Clients) { 1 } else { shape.clients };
+        let demand = (0..shape.seconds).map(|second| shape.forecast.at(second).demand).fold(0.0, f64::max);
+        if demand > MOST_DEMAND {
+            return Err(Failure::Demand(demand));
+        }
+        let rate = demand / f64::from(fewest);
+        if rate > MOST_RATE {
+            return Err(Failure::Rate(rate));
         }
         Ok(shape)
     }
@@ -306,8 +323,11 @@ impl Args {
     }
 }
 
-/// Calls a second of a whole fleet: beyond that, arrivals would lie closer than the nanoseconds that time is counted in.
-pub(super) const MOST_DEMAND: f64 = 1e8;
+/// Calls a second of a whole fleet: beyond that, arrivals lie too close for the nanoseconds that time is counted in.
+pub(super) const MOST_DEMAND: f64 = 1e7;
+
+/// Calls a second of one client: three attempts of each still fit into a bucket of the compact window.
+pub(super) const MOST_RATE: f64 = 20_000.0;
 
 /// Some seconds, as FROM:FOR.
 #[derive(Clone, Debug, PartialEq)]
@@ -389,7 +409,7 @@ fn within(text: &str, allowed: impl Fn(f64) -> bool, range: &str) -> Result<f64,
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    within(text, |v| v > 0.0 && v <= 50_000.0, "above 0 and at most 50000")
+    within(text, |v| v > 0.0 && v <= MOST_RATE, "above 0 and at most 20000")
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -5,7 +5,7 @@ use forbear::{Config, Instant, Policy, Reply, Step, Tally, Window};
 use super::{Attempts, Client, Draws, Move};
 
 /// A policy over the compact window: 780 bytes for two minutes, so that a million clients fit into a gigabyte. It saturates at
-/// 65,535 requests a second and client, beyond what the lab lets a client have.
+/// 65,535 requests a second and client, which is more than the three attempts of each call that the lab lets a client make.
 #[derive(Debug)]
 pub(in super::super) struct Forbear<const N: usize>(Policy<Window<N, u16>>);
 
