@@ -92,6 +92,44 @@ mod tests {
     }
 
     #[test]
+    fn decides_as_doubles_beside_where_the_answer_turns() {
+        let ratios = [
+            0.0,
+            5e-324,
+            1e-20,
+            1e-14,
+            1e-10,
+            1.5e-10,
+            0.1,
+            0.15,
+            0.35,
+            0.6,
+            1.0 - f64::EPSILON / 2.0,
+            1.0,
+            3.0,
+            1e6,
+            1e9,
+            1e300,
+        ];
+        let mut state = 1u64;
+        for ratio in ratios {
+            let valid = RetryRatio::new(ratio).unwrap();
+            assert_eq!(valid.as_f64(), ratio);
+            for _ in 0..5_000 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // Of every size: as many bits as chance has it.
+                let requests = (state >> 32) as u32 >> (state >> 27 & 31);
+                let product = ratio * f64::from(requests);
+                let beside = product as u32;
+                for retries in [0, 1, beside.saturating_sub(1), beside, beside.saturating_add(1), u32::MAX] {
+                    let is = allows_retry(retries, requests, valid);
+                    assert_eq!(is, f64::from(retries) < product, "{retries} {requests} {ratio:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn extremes_do_not_overflow() {
         for ratio in [0.0, 5e-324, 1e-300, 0.1, 1.0, 1e300, f64::MAX].map(|ratio| RetryRatio::new(ratio).unwrap()) {
             for requests in [0, 1, u32::MAX] {

@@ -99,6 +99,20 @@ mod tests {
     }
 
     #[test]
+    fn any_number_and_any_product_are_rounded_as_doubles() {
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Of every size: as many bits as chance has it.
+            let number = (state ^ state << 21) >> (state >> 58) | 1;
+            assert_eq!(Double::rounded(number, 0), of(number as f64), "{number}");
+            let factor = f64::from_bits(state >> 12 | 1_000 << 52);
+            let number = (state >> 40) as u32 >> (state >> 35 & 15) | 1;
+            assert_eq!(of(factor).times(number), of(factor * f64::from(number)), "{factor:e} * {number}");
+        }
+    }
+
+    #[test]
     fn tells_what_may_be_a_factor() {
         for good in [0.0, -0.0, 5e-324, 1.0, f64::MAX] {
             assert!(is_finite_and_not_negative(good), "{good}");

@@ -192,6 +192,54 @@ mod tests {
     }
 
     #[test]
+    fn decides_as_doubles_beside_where_the_answer_turns() {
+        let ends =
+            [0.0, 5e-324, 1e-17, 1e-14, 1.5e-10, 1e-9, 0.1, 0.6, 1.0 - f64::EPSILON / 2.0, 1.0, 1.0 + f64::EPSILON];
+        let above = [1.1, 1.5, 2.0 - f64::EPSILON, 2.0, 3.3, 8.0, 1_023.7, 4e9, 1e300];
+        let mut state = 1u64;
+        let mut number = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Of every size: as many bits as chance has it.
+            (state >> 32) as u32 >> (state >> 27 & 31)
+        };
+        for k in ends.into_iter().chain(above) {
+            let valid = K::new(k).unwrap();
+            for _ in 0..2_000 {
+                let requests = number();
+                let most = (f64::from(requests) / k) as u32;
+                for accepts in [most.saturating_sub(1), most, most.saturating_add(1), most / 2, number()] {
+                    let p = reject_probability(requests, accepts, valid);
+                    let beside = (p * (1u64 << 53) as f64) as u64;
+                    for draw in [beside.saturating_sub(1), beside, beside + 1, u64::from(number())] {
+                        let draw = draw.min((1 << 53) - 1) << 11;
+                        let is = rejects(requests, accepts, valid, draw);
+                        assert_eq!(is, unit(draw) < p, "{requests} {accepts} {k:e} {draw:#x}");
+                    }
+                    assert_eq!(may_reject(requests, accepts, valid), p > 0.0, "{requests} {accepts} {k:e}");
+                    assert!(!never_rejects(requests, accepts, valid) || p == 0.0, "{requests} {accepts} {k:e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_healthy_backend_is_known_at_once() {
+        for (requests, accepts, k) in
+            [(0, 0, 2.0), (1, 1, 1.0), (200, 100, 2.0), (u32::MAX, u32::MAX, 1.5), (2, 5, 0.6)]
+        {
+            assert!(never_rejects(requests, accepts, K::new(k).unwrap()), "{requests} {accepts} {k}");
+        }
+        // As far as 32 bits of K tell.
+        for (requests, accepts, k) in [(1, 0, 2.0), (3, 1, 2.0), (1, 1, 0.9), (0, 0, 0.0)] {
+            let healthy = requests == 0;
+            assert_eq!(never_rejects(requests, accepts, K::new(k).unwrap()), healthy, "{requests} {accepts} {k}");
+        }
+        assert_eq!((K::new(1.5).unwrap().as_f64(), K::DEFAULT.as_f64()), (1.5, 2.0));
+        assert_eq!((unit(0), unit(1 << 63), unit(3 << 61), unit((1 << 11) - 1)), (0.0, 0.5, 0.75 / 2.0, 0.0));
+        assert!(unit(u64::MAX) < 1.0);
+    }
+
+    #[test]
     fn what_is_no_k_is_refused() {
         for bad in [-1.0, f64::NAN, f64::INFINITY, -5e-324] {
             assert_eq!(K::new(bad), None);
