@@ -50,7 +50,7 @@ impl Args {
 }
 
 /// The tests that are built in a second.
-const OWN: [&str; 2] = ["--lib", "--test=api"];
+const OWN: [&str; 3] = ["--lib", "--test=api", "--test=calls"];
 /// The others that are about the core, without those that take seconds.
 const CONFORMANCE: [&str; 11] = [
     "--test=stress",
