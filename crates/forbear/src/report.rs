@@ -89,7 +89,7 @@ impl Report {
         Self { stop, attempts, counts, shadow, k }
     }
 
-    /// Whether the call was never sent: the throttle refused its first attempt.
+    /// Whether the call was never sent: the throttle refused its first attempt, or the caller gave up before it.
     pub const fn is_refused(&self) -> bool {
         self.attempts == 0
     }
@@ -126,13 +126,18 @@ impl Report {
             Stop::Abandoned => f.write_str("the caller gave up"),
         }
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The sentence, for a call whose last result is an error too: one that was accepted was answered all the same.
+    pub(crate) fn sentence(&self, failed: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.stop, self.attempts) {
-            (Stop::Accepted, 1) => f.write_str("accepted on the first attempt")?,
-            (Stop::Accepted, attempts) => write!(f, "accepted on attempt {attempts}")?,
+            (Stop::Accepted, attempts) => {
+                f.write_str(if failed { "answered on " } else { "accepted on " })?;
+                match attempts {
+                    1 => f.write_str("the first attempt")?,
+                    _ => write!(f, "attempt {attempts}")?,
+                }
+                f.write_str(if failed { ", and not to be retried" } else { "" })?;
+            }
             (stop, 0) => {
                 f.write_str("not sent: ")?;
                 self.explain(stop, f)?;
@@ -147,5 +152,11 @@ impl fmt::Display for Report {
             self.explain(stop, f)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sentence(false, f)
     }
 }
