@@ -13,7 +13,10 @@ use crate::window::Window;
 
 /// Overload control of the SRE book for one thread: a retry budget and adaptive throttling.
 ///
-/// It never waits: of a configuration it uses all but the backoff. Source: *Site Reliability Engineering*, chapter
+/// It never waits: of a configuration it uses all but the backoff, and where a reply names a
+/// [time to wait](Reply::after) it retries at once all the same, unless that time is past
+/// [`max_retry_after`](crate::ConfigBuilder::max_retry_after) or the deadline and ends the call. Where waits are to be kept,
+/// [`RetryingClient`](crate::RetryingClient) and the adapters keep them. Source: *Site Reliability Engineering*, chapter
 /// "Handling Overload".
 ///
 /// ```
@@ -115,5 +118,33 @@ impl<C: Clock, R: Rng, W: Tally> OverloadClient<C, R, W> {
     /// The probability that an attempt made now would be dropped, in 0 to 1.
     pub fn reject_probability(&self) -> f64 {
         self.policy.reject_probability(self.clock.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::testing::{ManualClock, ScriptedRng};
+
+    #[test]
+    fn a_time_to_wait_is_not_kept_unless_it_ends_the_call() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        fn sends(config: Config) -> (u32, Outcome) {
+            let clock = ManualClock::new();
+            let mut client = OverloadClient::new(&clock, ScriptedRng::new(&[u64::MAX]), config);
+            let mut sends = 0;
+            let outcome = client.call(|| {
+                sends += 1;
+                if sends == 1 { Reply::OVERLOADED.after(HOUR) } else { Reply::ACCEPTED }
+            });
+            (sends, outcome)
+        }
+        let builder = Config::overload().to_builder();
+        assert_eq!(sends(Config::overload()), (2, Outcome::Ok));
+        assert_eq!(sends(builder.max_retry_after(HOUR).build().unwrap()), (2, Outcome::Ok));
+        assert_eq!(sends(builder.max_retry_after(HOUR / 2).build().unwrap()), (1, Outcome::Failed));
+        assert_eq!(sends(builder.deadline(HOUR / 2).build().unwrap()), (1, Outcome::Failed));
     }
 }
