@@ -306,7 +306,7 @@ fn a_mode_that_changes_under_waiting_calls_leaves_no_reservation() {
 
 /// A client hands its generator's handle on, never its state.
 #[test]
-fn forks_of_the_generator_draw_one_sequence() {
+fn copies_of_the_generator_draw_one_sequence() {
     let (mut first, mut second) = (ThreadRng, ThreadRng);
     let drawn: Vec<u64> = (0..100).map(|at| if at % 2 == 0 { first.next_u64() } else { second.next_u64() }).collect();
     let mut unique = drawn.clone();

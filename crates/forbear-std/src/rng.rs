@@ -7,8 +7,13 @@ use std::hash::RandomState;
 
 use forbear::rand_core::TryRng;
 
-/// This thread's generator. It is a handle that holds nothing: every copy draws from the thread's one sequence, and no
-/// two threads, processes or clients share a sequence.
+/// This thread's generator. It is a handle that holds nothing: every copy draws on in the one sequence of the thread that
+/// it is asked on, so clients on the same thread take turns, and each thread has a sequence of its own.
+///
+/// A process that forks hands a copy of all this to its child: on the thread that forked, parent and child may draw the same
+/// numbers from then on, and so may all of a server's workers, jitter included. Threads that are started after the fork seed
+/// themselves from the system: let a forked worker make its calls on those, or give its client a generator of its own that
+/// is seeded after the fork ([`Client::with`](crate::Client::with)).
 ///
 /// Quick rather than secret: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014),
 /// started at a state that the standard library derives from the system's randomness.
@@ -29,7 +34,7 @@ thread_local! {
 
 #[cold]
 fn seed() -> u64 {
-    // Keys are drawn from the system and differ for every hasher that is built.
+    // Keys are drawn from the system once for each thread, and differ for every hasher that is built.
     RandomState::new().build_hasher().finish() | 1
 }
 
