@@ -44,7 +44,8 @@ impl Conformance {
 
     fn add<S: Subject>(mut self, behaviour: &'static str, run: fn(&Path) -> Result<Ran, Deviation>) -> Self {
         self.0.push(Trial::test(format!("conformance_{behaviour} {}", S::NAME), move || {
-            let ran = run(&vectors::folder()).map_err(|deviation| Failed::from(deviation.to_string()))?;
+            let folder = vectors::folder().map_err(|error| Failed::from(error.to_string()))?;
+            let ran = run(&folder).map_err(|deviation| Failed::from(deviation.to_string()))?;
             let Ran { scenarios, calls } = ran;
             println!("conformance: {} ran {scenarios} scenarios, {calls} calls of {behaviour}.json", S::NAME);
             Ok(())

@@ -1,6 +1,7 @@
 //! The vectors: their format, and reading them from a folder.
 
 use core::{error, fmt};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -172,13 +173,25 @@ pub fn generated(draw: f64) -> u64 {
     ((draw * (1u64 << 53) as f64) as u64) << 11
 }
 
+/// The variable that names a folder of vectors.
+const VARIABLE: &str = "FORBEAR_VECTORS";
+
 /// The folder that the environment names, or the repository's own.
-pub fn folder() -> PathBuf {
+///
+/// # Errors
+///
+/// Where the variable is set and empty: as it is where a script meant to name a folder.
+pub fn folder() -> Result<PathBuf, VectorError> {
+    named(env::var_os(VARIABLE).as_deref())
+}
+
+fn named(folder: Option<&OsStr>) -> Result<PathBuf, VectorError> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    match env::var_os("FORBEAR_VECTORS") {
+    match folder {
+        Some(empty) if empty.is_empty() => Err(VectorError { path: VARIABLE.into(), why: Why::Unnamed }),
         // Tests run in the folder of their package, people run cargo at the root: join leaves an absolute path alone.
-        Some(named) => own.join("../..").join(named),
-        None => own.join("vectors"),
+        Some(named) => Ok(own.join("../..").join(named)),
+        None => Ok(own.join("vectors")),
     }
 }
 
@@ -207,6 +220,7 @@ enum Why {
     Unreadable(io::Error),
     Malformed(serde_json::Error),
     Empty,
+    Unnamed,
 }
 
 impl fmt::Display for VectorError {
@@ -216,6 +230,7 @@ impl fmt::Display for VectorError {
             Why::Unreadable(error) => error.fmt(f),
             Why::Malformed(error) => error.fmt(f),
             Why::Empty => f.write_str("holds no vectors"),
+            Why::Unnamed => f.write_str("is set and empty, allowed: a folder, or not set for the repository's own"),
         }
     }
 }
@@ -232,6 +247,15 @@ mod tests {
         let read: f64 = serde_json::from_str(&serde_json::to_string(&last).unwrap()).unwrap();
         assert_eq!(generated(read), u64::MAX << 11);
         assert_eq!(generated(2f64.powi(-53)), 1 << 11);
+    }
+
+    #[test]
+    fn a_folder_without_a_name_is_an_error() {
+        let error = named(Some(OsStr::new(""))).unwrap_err().to_string();
+        assert_eq!(error, "FORBEAR_VECTORS: is set and empty, allowed: a folder, or not set for the repository's own");
+        assert!(named(Some(OsStr::new("/vectors"))).unwrap().ends_with("/vectors"));
+        assert!(named(Some(OsStr::new("some/vectors"))).unwrap().ends_with("../../some/vectors"));
+        assert!(named(None).unwrap().join("retry.json").exists());
     }
 
     #[test]
