@@ -1,8 +1,10 @@
 //! One client for all threads that talk to one backend.
 
+use core::panic::AssertUnwindSafe;
 use core::{fmt, mem};
 use forbear::call::Progress;
 use std::sync::Arc;
+use std::{panic, thread};
 
 use forbear::rand_core::Rng;
 use forbear::{
@@ -87,6 +89,9 @@ impl<C, R, W> Client<C, R, W> {
 
     /// This handle, and what is cloned from it, with an observer that is told of the end of each call. Several are told in
     /// the order in which they were added.
+    ///
+    /// A loop of the caller's own that is [dropped](Attempts) is reported, too, unless it was never asked for its first
+    /// attempt.
     #[must_use]
     pub fn observed(mut self, observer: impl Observer + 'static) -> Self {
         self.observer = Some(match self.observer {
@@ -185,7 +190,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// assert_eq!(call.finish(last).unwrap(), 200);
     /// ```
     pub fn begin(&self) -> Attempts<'_, C, R, W> {
-        Attempts { call: Call::new(self), client: self, report: None }
+        Attempts { call: Some(Call::new(self)), client: self, report: None }
     }
 }
 
@@ -202,7 +207,7 @@ impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
     ///
     /// # Panics
     ///
-    /// Only where `send` or `classify` does. The attempt then stays counted, and the client usable.
+    /// Only where `send` or `classify` does. The attempt then stays counted, and the client usable; no observer is told.
     #[inline]
     pub fn call<T, E>(
         &self,
@@ -292,60 +297,80 @@ impl<C, R, W> fmt::Debug for Client<C, R, W> {
 }
 
 /// A call as a loop of the caller's own: ask [`ready`](Self::ready), send, tell [`reply`](Self::reply), until it is over.
+///
+/// Dropped before it is over, it ends there, and the observer is told so; one that was never asked has not begun, and
+/// nobody is told.
 #[must_use = "a call does nothing until it is asked whether it is ready"]
 pub struct Attempts<'c, C: Clock, R, W: Tally> {
-    call: Call<&'c Client<C, R, W>>,
+    /// Until it is over.
+    call: Option<Call<&'c Client<C, R, W>>>,
     client: &'c Client<C, R, W>,
+    /// Once it is over.
     report: Option<Report>,
 }
 
 impl<C: Sleep, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     /// Whether to send an attempt now; blocks for as long as it has to wait. After false the call is over.
     pub fn ready(&mut self) -> bool {
-        loop {
-            match self.call.next(self.client.time(), &mut self.client.rng()) {
+        while let Some(call) = &mut self.call {
+            match call.next(self.client.time(), &mut self.client.rng()) {
                 Step::Send { .. } => return true,
                 Step::Wait(delay) => self.client.clock().sleep(delay),
                 Step::Done(report) => {
-                    if self.report.replace(report).is_none() {
-                        self.client.ended(&report);
-                    }
-                    return false;
+                    self.call = None;
+                    self.report = Some(report);
+                    self.client.ended(&report);
                 }
             }
         }
+        false
     }
 
     /// Tells what came back from the attempt.
     pub fn reply(&mut self, reply: Reply) {
-        self.call.reply(self.client.time(), reply);
+        if let Some(call) = &mut self.call {
+            call.reply(self.client.time(), reply);
+        }
     }
 
     /// The result of the call, given what the last attempt returned.
     ///
-    /// Called before the call is over, it ends it: nothing more is sent.
+    /// Called before the call is over, it ends it: nothing more is sent. Where nothing was sent at all, that is a call
+    /// [refused](Error::Refused) by its caller.
     ///
     /// # Errors
     ///
     /// As for [`Client::call`].
-    pub fn finish<T, E>(self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
-        let report = match self.report {
-            Some(report) => report,
-            None => {
-                let report = self.call.abandon();
-                self.client.ended(&report);
-                report
-            }
-        };
-        report.resolve(last)
+    pub fn finish<T, E>(mut self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
+        let report = self.report.or_else(|| self.abandon());
+        report.expect("a call has a report or goes on").resolve(last)
+    }
+}
+
+impl<C: Clock, R, W: Tally> Attempts<'_, C, R, W> {
+    /// Ends the call here, unless it is over.
+    fn abandon(&mut self) -> Option<Report> {
+        let report = self.call.take()?.abandon();
+        self.client.ended(&report);
+        Some(report)
+    }
+}
+
+impl<C: Clock, R, W: Tally> Drop for Attempts<'_, C, R, W> {
+    fn drop(&mut self) {
+        if self.call.as_ref().is_some_and(|call| call.attempts() > 0) {
+            // In a thread that unwinds, a second panic out of a drop would end the process.
+            let _ = match thread::panicking() {
+                true => panic::catch_unwind(AssertUnwindSafe(|| self.abandon())).unwrap_or_default(),
+                false => self.abandon(),
+            };
+        }
     }
 }
 
 impl<C: Clock, R, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempts")
-            .field("attempts", &self.call.attempts())
-            .field("report", &self.report)
-            .finish_non_exhaustive()
+        let attempts = self.call.as_ref().map(Call::attempts).or(self.report.map(|report| report.attempts));
+        f.debug_struct("Attempts").field("attempts", &attempts).field("report", &self.report).finish_non_exhaustive()
     }
 }

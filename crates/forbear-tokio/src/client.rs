@@ -79,7 +79,7 @@ impl<C, R, W> Client<C, R, W> {
     /// This handle, and what is cloned from it, with an observer that is told of the end of each call. Several are told in
     /// the order in which they were added.
     ///
-    /// Calls that are dropped are reported, too, unless they were never polled.
+    /// Calls that are dropped are reported, too, unless they were never polled or asked for their first attempt.
     #[must_use]
     pub fn observed(self, observer: impl forbear_std::Observer + 'static) -> Self {
         Self(self.0.observed(observer))
@@ -298,7 +298,8 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
 
     /// The result of the call, given the last result that an attempt had.
     ///
-    /// Called before the call is over, it ends it: nothing more is sent.
+    /// Called before the call is over, it ends it: nothing more is sent. Where nothing was sent at all, that is a call
+    /// [refused](Error::Refused) by its caller.
     ///
     /// # Errors
     ///

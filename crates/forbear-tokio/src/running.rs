@@ -122,7 +122,8 @@ impl<H: Owner> Running<H> {
 impl<H: Owner> Drop for Running<H> {
     #[inline]
     fn drop(&mut self) {
-        if self.0.is_some() {
+        // One that was never asked has not begun.
+        if self.attempts() > 0 {
             self.drop_unended();
         }
     }

@@ -223,8 +223,21 @@ async fn the_observer_is_told_of_every_end() {
     let _ = client.call_once(|| ready(Err::<(), _>(503)), read).await;
     let _ = client.begin().finish(None::<Result<(), ()>>);
     assert!(timeout(SECOND, client.call(pending::<Result<(), u16>>, read)).await.is_err());
-    drop(client.call(|| ready(Ok::<_, u16>(())), read)); // not begun
-    let expected = [(Stop::Accepted, 1), (Stop::AttemptsSpent, 1), (Stop::Abandoned, 0), (Stop::Abandoned, 1)];
+    // Not begun.
+    drop(client.call(|| ready(Ok::<_, u16>(())), read));
+    drop(client.begin());
+    let mut call = client.begin();
+    assert!(call.ready().await);
+    call.reply(Reply::OVERLOADED.after(SECOND));
+    assert!(timeout(SECOND / 2, call.ready()).await.is_err());
+    drop(call);
+    let expected = [
+        (Stop::Accepted, 1),
+        (Stop::AttemptsSpent, 1),
+        (Stop::Abandoned, 0),
+        (Stop::Abandoned, 1),
+        (Stop::Abandoned, 1),
+    ];
     assert_eq!(*told.lock().unwrap(), expected);
 }
 

@@ -494,6 +494,7 @@ async fn the_observer_is_told() {
     layer.layer(Backend::new(&[Ok(503)])).oneshot(12).await.unwrap();
     let hanging = layer.layer(service_fn(|_: u32| pending::<Result<u16, BoxError>>()));
     assert!(timeout(SECOND, hanging.oneshot(2)).await.is_err());
+    drop(layer.layer(Backend::new(&[Ok(200)])).call(2)); // not begun
     let expected = [(Stop::Accepted, 2), (Stop::AttemptsSpent, 3), (Stop::Final, 1), (Stop::Abandoned, 1)];
     assert_eq!(*told.lock().unwrap(), expected);
 }
