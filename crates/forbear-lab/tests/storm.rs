@@ -1,7 +1,13 @@
 //! Short storms over real sockets: the shape of what comes out, the order of the strategies, and the exit codes.
 
+#[cfg(unix)]
+use core::time::Duration;
+#[cfg(unix)]
 use std::{
-    io::Read,
+    io::{BufRead, BufReader, Read},
+    thread,
+};
+use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -43,12 +49,12 @@ fn only_line(output: &Output) -> String {
 /// A short storm: what it printed, and its figures.
 ///
 /// A machine that stands still for half a second in the middle of it disturbs what it measures, and the report says so. Then another
-/// one is run; a machine that is never quiet for ten seconds fails the test.
+/// one is run; a machine that is never quiet for twelve seconds fails the test.
 fn short_storm(folder: &Path) -> (String, Value) {
     let figures = folder.join("storm.json");
     for _ in 0..6 {
         let output = storm()
-            .args(["--window", "2", "--capacity", "40", "--clients", "40", "--overload-seconds", "6"])
+            .args(["--window", "2", "--clients", "5", "--overload-seconds", "7"])
             .args(["--healthy-seconds", "1", "--outage-seconds", "1", "--recovery-seconds", "3"])
             .arg("--out")
             .arg(folder)
@@ -64,7 +70,7 @@ fn short_storm(folder: &Path) -> (String, Value) {
             return (text(&output.stdout), report);
         }
     }
-    panic!("this machine is too busy for a storm of ten seconds");
+    panic!("this machine is too busy for a storm of twelve seconds");
 }
 
 #[test]
@@ -82,7 +88,9 @@ fn forbear_serves_most_at_a_bounded_load() {
     assert!(load("plain-retries") > 10.0);
     assert!(load("backoff") > 10.0);
     for ours in ["forbear", "forbear-resilient"] {
-        assert!(load(ours) < 5.0, "{ours}");
+        // What the default storm is to show. This one is shorter and a client has as many calls in its window, so that the
+        // bound holds by a wide margin.
+        assert!(load(ours) <= 2.3, "{ours}: {}", load(ours));
         for other in ["no-retries", "plain-retries", "backoff", "retry-budget"] {
             assert!(load(ours) < load(other), "{ours} and {other}");
             assert!(goodput(ours) > goodput(other), "{ours} and {other}");
@@ -98,7 +106,7 @@ fn forbear_serves_most_at_a_bounded_load() {
     }
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["config"]["window"], 2);
-    assert_eq!(report["config"]["phase_seconds"]["overload"], 6);
+    assert_eq!(report["config"]["phase_seconds"]["overload"], 7);
     assert!(table.contains("window 2 s"), "the configuration is printed");
 
     let picture = std::fs::read_to_string(folder.join("storm.svg")).unwrap();
@@ -147,32 +155,74 @@ fn help_says_how_to_read_it() {
     }
 }
 
-/// Reads until the storm has begun, interrupts it, and sees what it had to say.
+/// A storm that is interrupted after so many phases have begun, and so many seconds: what it had to say.
 #[cfg(unix)]
-#[test]
-fn an_interrupt_reports_what_there_is() {
-    let folder = folder("interrupt");
+fn interrupted(folder: &Path, arguments: &[&str], phases: usize, seconds: u64) -> (String, Value) {
     let figures = folder.join("storm.json");
     let mut child = storm()
-        .args(["--capacity", "20", "--clients", "5", "--window", "3600", "--out"])
-        .arg(&folder)
+        .args(["--capacity", "20", "--clients", "5", "--out"])
+        .arg(folder)
         .arg("--json")
         .arg(&figures)
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Off a terminal the first phase is announced by a line, once the storm can be interrupted.
-    let mut stderr = child.stderr.take().unwrap();
-    stderr.read_exact(&mut [0]).unwrap();
+    // Off a terminal each phase is announced by a line, the first once the storm can be interrupted.
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let announced: Vec<_> = stderr.by_ref().lines().take(phases).map(Result::unwrap).collect();
+    assert_eq!(announced.len(), phases, "{announced:?}");
+    thread::sleep(Duration::from_secs(seconds));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
 
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(text(&output.stdout).contains("interrupted"));
     let report: Value = serde_json::from_slice(&std::fs::read(figures).unwrap()).unwrap();
     assert_eq!(report["interrupted"], true);
-    assert!(report["strategies"][0]["overload"]["load_over_capacity"].is_null());
     assert!(folder.join("storm.svg").exists());
+    (text(&output.stdout), report)
+}
+
+/// The cells of each strategy, but its name.
+#[cfg(unix)]
+fn cells(table: &str) -> Vec<Vec<&str>> {
+    let rows = table.lines().skip_while(|line| !line.contains('╞')).skip(1).take_while(|line| !line.contains('└'));
+    rows.map(|row| row.trim_matches('│').split("  ").map(str::trim).filter(|cell| !cell.is_empty()).skip(1).collect())
+        .collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_in_the_overload_reports_no_overload() {
+    let arguments = ["--window", "2", "--healthy-seconds", "2", "--overload-seconds", "600"];
+    // Past the first window of the overload.
+    let (stdout, report) = interrupted(&folder("interrupt"), &arguments, 2, 4);
+    assert!(stdout.contains("interrupted"), "{stdout}");
+    let cells = cells(&stdout);
+    assert_eq!(cells.len(), 6, "{stdout}");
+    for row in cells {
+        assert_eq!(row, ["-"; 9], "{stdout}");
+    }
+    for strategy in report["strategies"].as_array().unwrap() {
+        for figure in ["demand_over_capacity", "load_over_capacity", "goodput_over_capacity", "p50_ms"] {
+            assert!(strategy["overload"][figure].is_null(), "{figure} of {strategy}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_after_the_overload_reports_it() {
+    let arguments = ["--window", "1", "--healthy-seconds", "0", "--overload-seconds", "2", "--outage-seconds", "600"];
+    let (stdout, report) = interrupted(&folder("interrupt-later"), &arguments, 2, 1);
+    for row in cells(&stdout) {
+        assert!(row[0].ends_with('x') && row[1].ends_with('x'), "{stdout}");
+        assert_eq!(row[7..], ["-"; 2], "{stdout}");
+    }
+    for strategy in report["strategies"].as_array().unwrap() {
+        assert!(strategy["overload"]["load_over_capacity"].is_f64(), "{strategy}");
+        assert!(strategy["outage"]["load_over_demand"].is_null(), "{strategy}");
+    }
 }

@@ -16,7 +16,7 @@ use super::{
 struct Report<'r> {
     strategies: Vec<Row>,
     config: &'r Settings,
-    /// Whether it was stopped before its end; figures of what was not reached are null.
+    /// Whether it was stopped before its end; figures of phases that did not come to theirs are null.
     interrupted: bool,
 }
 

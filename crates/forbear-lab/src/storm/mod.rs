@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
     println!("{}", table::table(&runs, &settings, interrupted));
     if interrupted {
-        println!("interrupted: figures are those of what was reached, and a dash where nothing was");
+        println!("interrupted: figures are those of phases that came to their end, and a dash stands for the others");
     }
     for Run { strategy, record } in &runs {
         if record.lag > TOLERABLE_LAG {

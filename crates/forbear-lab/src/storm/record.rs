@@ -74,14 +74,19 @@ impl Record {
         self.seconds.get(span.start..end).unwrap_or_default()
     }
 
-    /// The mean a second of one count over `span`, `None` where nothing of it was recorded.
-    pub(super) fn rate(&self, span: Range<usize>, count: impl Fn(&Second) -> u64) -> Option<f64> {
-        let part = self.part(span);
-        (!part.is_empty()).then(|| part.iter().map(count).sum::<u64>() as f64 / part.len() as f64)
+    /// All of `span`, `None` where it was cut short.
+    fn whole(&self, span: Range<usize>) -> Option<&[Second]> {
+        self.seconds.get(span).filter(|seconds| !seconds.is_empty())
     }
 
-    /// The latency that a share `q` of the served calls in `span` stayed within.
+    /// The mean a second of one count over `span`, `None` where that was cut short.
+    pub(super) fn rate(&self, span: Range<usize>, count: impl Fn(&Second) -> u64) -> Option<f64> {
+        self.whole(span).map(|seconds| seconds.iter().map(count).sum::<u64>() as f64 / seconds.len() as f64)
+    }
+
+    /// The latency that a share `q` of the served calls in `span` stayed within, `None` where that was cut short.
     pub(super) fn latency(&self, span: Range<usize>, q: f64) -> Option<Duration> {
+        self.whole(span.clone())?;
         let mut all: Vec<_> =
             self.latencies.iter().filter(|(second, _)| span.contains(second)).map(|(_, l)| *l).collect();
         all.sort_unstable();
@@ -146,10 +151,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_cut_short_judges_what_there_is() {
-        let record = record(&[7, 9]);
-        assert_eq!(record.rate(1..10, |second| second.served_of_demand), Some(9.0));
-        assert_eq!(record.rate(2..10, |second| second.served_of_demand), None);
+    fn what_was_cut_short_has_no_figures() {
+        let mut record = record(&[7, 9, 11, 100, 100, 100]);
+        for ms in 1..=3 {
+            record.served(Duration::from_secs(ms), Duration::from_secs(ms));
+        }
+        record.cut(6);
+        assert_eq!(record.rate(0..2, |second| second.demand), Some(100.0));
+        assert_eq!(record.latency(0..6, 0.5), Some(Duration::ZERO));
+        for unfinished in [0..7, 5..7, 6..7, 7..9, 2..2] {
+            assert_eq!(record.rate(unfinished.clone(), |second| second.demand), None, "{unfinished:?}");
+            assert_eq!(record.latency(unfinished.clone(), 0.5), None, "{unfinished:?}");
+        }
+        // A recovery that was seen was one, however long it would have been looked for.
+        assert_eq!(record.recovery(1..10), Some(2));
         assert_eq!(record.recovery(5..10), None);
     }
 
@@ -159,6 +174,7 @@ mod tests {
         for ms in 1..=100 {
             record.served(Duration::ZERO, Duration::from_millis(ms));
         }
+        record.cut(2);
         assert_eq!(record.latency(0..1, 0.5), Some(Duration::from_millis(50)));
         assert_eq!(record.latency(0..1, 0.99), Some(Duration::from_millis(99)));
         assert_eq!(record.latency(1..2, 0.5), None);

@@ -116,7 +116,7 @@ Longer, and other:
   forbear-lab storm --window 120      the book's window, with phases to match: eleven minutes
   forbear-lab storm --reject-cost 0   saying no is free: load differs as before, goodput hardly
 
-Ctrl-C ends the storm and reports what was seen so far.";
+Ctrl-C ends the storm and reports the phases that came to their end.";
 
 /// Everything that decides about a storm, and that its JSON repeats.
 #[derive(Clone, Debug, Serialize)]

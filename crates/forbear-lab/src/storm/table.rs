@@ -44,9 +44,7 @@ fn row(run: &Run, settings: &Settings, interrupted: bool) -> [String; 10] {
     let record = &run.record;
     let phases = &settings.phases;
     let recovery = phases.span(Phase::Recovery);
-    // Cut short before the overload can be judged, a storm shows its beginning.
-    let judged =
-        if record.seconds().len() > phases.judged().start { phases.judged() } else { 0..phases.judged().start };
+    let judged = phases.judged();
     let times = |rate: Option<f64>| known(rate.map(|rate| format!("{:.2}x", rate / settings.capacity)));
     let a_second = |rate: Option<f64>| known(rate.map(|rate| format!("{rate:.0}")));
     let latency = |q| known(record.latency(judged.clone(), q).map(milliseconds));
