@@ -2,6 +2,7 @@
 #![allow(clippy::std_instead_of_core, clippy::std_instead_of_alloc, reason = "a program, on std throughout")]
 
 mod fleet;
+mod picture;
 mod storm;
 
 use std::process::ExitCode;

@@ -1,24 +1,15 @@
 //! The pictures: a fleet over time, and a figure of every strategy against what a sweep varies.
 
 use plotters::{
-    coord::{Shift, ranged1d::ValueFormatter},
+    coord::ranged1d::ValueFormatter,
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
 
 use super::{Run, record::Second, scenario::Shape, settings::Sweep, sweep::Line};
+use crate::picture::{self, Area, CALM, Drawn, FAINT, GOODPUT, INK, LOAD, MISSED, RULE};
 
-type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-const INK: RGBColor = RGBColor(0x22, 0x2b, 0x37);
-const FAINT: RGBColor = RGBColor(0x6b, 0x75, 0x83);
-const RULE: RGBColor = RGBColor(0xdd, 0xe1, 0xe7);
-const GROUND: RGBColor = RGBColor(0xf7, 0xf8, 0xfa);
 const DARK: RGBColor = RGBColor(0xe2, 0xe5, 0xea);
-const LOAD: RGBColor = RGBColor(0xd9, 0x4f, 0x30);
-const GOODPUT: RGBColor = RGBColor(0x1f, 0x8a, 0x70);
-const MISSED: RGBColor = RGBColor(0xc6, 0xcd, 0xd6);
 
 /// One for each strategy there is, forbear's last and strongest.
 const COLORS: [(&str, RGBColor); 9] = [
@@ -47,18 +38,11 @@ const POINTS: usize = 240;
 
 /// Load and goodput of every strategy over time, with the capacity.
 pub(super) fn timeline(runs: &[Run], shape: &Shape) -> String {
-    let mut text = String::new();
     let height = HEAD + ROW * runs.len() as i32 + FOOT;
-    {
-        let root = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32)).into_drawing_area();
-        // Only memory is written to, and that does not fail.
-        let _ = draw_timeline(&root, runs, shape).and_then(|()| root.present());
-    }
-    text
+    picture::svg(WIDTH, height, |root| draw_timeline(root, runs, shape))
 }
 
 fn draw_timeline(root: &Area<'_>, runs: &[Run], shape: &Shape) -> Drawn {
-    root.fill(&WHITE)?;
     let title = format!("{} clients x {:.3}/s, capacity {:.0}/s", shape.clients, shape.rate, shape.forecast.capacity);
     write(root, &title, (NAMES, 22), 26, INK, HPos::Left, FontStyle::Bold)?;
     let sent = Panel { column: COLUMNS[0], title: "What reaches the backend", color: LOAD, count: |s| s.sent, shape };
@@ -119,7 +103,7 @@ impl Panel<'_> {
             .set_label_area_size(LabelAreaPosition::Left, LABELS)
             .set_label_area_size(LabelAreaPosition::Bottom, axis)
             .build_cartesian_2d(0.0..seconds, 0.0..most)?;
-        chart.draw_series([Rectangle::new([(0.0, 0.0), (seconds, most)], GROUND.filled())])?;
+        chart.draw_series([Rectangle::new([(0.0, 0.0), (seconds, most)], CALM.filled())])?;
 
         let weather = &run.record.weather;
         let dark = weather.iter().enumerate().filter(|(_, weather)| weather.down || weather.hangs);
@@ -160,17 +144,10 @@ fn means<T>(values: &[T], value: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
 
 /// A figure of every strategy against what a sweep varies, both on logarithmic axes.
 pub(super) fn lines(sweep: Sweep, lines: &[Line]) -> String {
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (1_000, 620)).into_drawing_area();
-        // Only memory is written to, and that does not fail.
-        let _ = draw_lines(&root, sweep, lines).and_then(|()| root.present());
-    }
-    text
+    picture::svg(1_000, 620, |root| draw_lines(root, sweep, lines))
 }
 
 fn draw_lines(root: &Area<'_>, sweep: Sweep, lines: &[Line]) -> Drawn {
-    root.fill(&WHITE)?;
     let (title, x_title, y_title, least) = match sweep {
         Sweep::Outage => (
             "How long after an outage until 95 % is served",

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use plotters::{
-    coord::Shift,
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
@@ -14,19 +13,10 @@ use super::{
     record::{Record, Second},
     strategies::Strategy,
 };
+use crate::picture::{self, Area, CALM, Drawn, FAINT, GOODPUT, INK, LOAD, MISSED, RULE};
 
-type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-const INK: RGBColor = RGBColor(0x22, 0x2b, 0x37);
-const FAINT: RGBColor = RGBColor(0x6b, 0x75, 0x83);
-const RULE: RGBColor = RGBColor(0xdd, 0xe1, 0xe7);
-const CALM: RGBColor = RGBColor(0xf7, 0xf8, 0xfa);
 const STORM: RGBColor = RGBColor(0xfd, 0xec, 0xe4);
 const DARK: RGBColor = RGBColor(0xe6, 0xe9, 0xee);
-const MISSED: RGBColor = RGBColor(0xc6, 0xcd, 0xd6);
-const LOAD: RGBColor = RGBColor(0xd9, 0x4f, 0x30);
-const GOODPUT: RGBColor = RGBColor(0x1f, 0x8a, 0x70);
 const OURS: RGBColor = RGBColor(0xe9, 0xf5, 0xf1);
 
 const WIDTH: i32 = 1_200;
@@ -45,17 +35,11 @@ const POINTS: usize = 220;
 
 /// The picture as SVG.
 pub(super) fn svg(runs: &[Run], settings: &Settings) -> String {
-    let mut text = String::new();
     let height = HEAD + ROW * runs.len() as i32 + FOOT;
-    let root = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32)).into_drawing_area();
-    // Nothing but memory is written to, and that does not fail.
-    let _ = draw(&root, runs, settings).and_then(|()| root.present());
-    drop(root);
-    text
+    picture::svg(WIDTH, height, |root| draw(root, runs, settings))
 }
 
 fn draw(root: &Area<'_>, runs: &[Run], settings: &Settings) -> Drawn {
-    root.fill(&WHITE)?;
     let most = runs
         .iter()
         .flat_map(|run| bins(&run.record, |s| s.load))
