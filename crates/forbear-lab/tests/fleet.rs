@@ -58,6 +58,8 @@ fn a_fleet_of_quiet_clients_never_sends_more_than_its_demand_into_an_outage() {
     let report = figures("quiet.json", "--scenario quiet --strategy resilient");
     let sent = of(&report, "resilient")["in_outage"].as_f64().expect("an outage");
     assert!(sent <= 1.0, "{sent}");
+    let fleet = &report["scenario"];
+    assert_eq!((&fleet["clients"], &fleet["rate"]), (&Value::from(6_000), &Value::from(1.0 / 60.0)));
 }
 
 #[test]

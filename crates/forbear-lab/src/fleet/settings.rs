@@ -430,9 +430,10 @@ fn window(text: &str) -> Result<u32, String> {
 
 const READING: &str = "\
 How to read the table:
-  load, goodput  what reached the backend and what was served, in multiples of its capacity, while more was asked for than it can
-                 serve; of a surge the first window (120 s) is left out where it lasts longer
-  peak           what reached the backend in its worst second, in multiples of the capacity of that second
+  load, goodput  what reached the backend and what was served, in multiples of its capacity, while
+                 more was asked for than it can serve; of a surge that is longer than a window
+                 (120 s) the first window is left out
+  peak           what reached the backend in its worst second, in multiples of the capacity then
   in outage      what was sent, in multiples of the calls, while nothing was served
   recovery       seconds after the last outage until 95 % of the calls of five seconds were served
   refused        share of the calls that were never sent while the backend could serve them all

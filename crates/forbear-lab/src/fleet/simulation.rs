@@ -324,16 +324,28 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_timeout_is_told_to_the_core() {
+    fn an_attempt_timeout_of_the_core_is_kept() {
         let mut scenario = scenario(50.0, 1_000.0, 30);
         scenario.backend.silent = 1.0;
-        let config =
-            Config::overload().to_builder().attempt_timeout(Duration::from_millis(100)).build().expect("valid");
+        let timeout = Duration::from_millis(100);
+        let config = Config::retrying().to_builder().attempt_timeout(timeout).build().expect("valid");
         let clients: Vec<_> = (0..10).map(|_| Forbear::<120>::new(config)).collect();
         let record = simulate(&clients, &scenario, 1, |_| true);
         assert_eq!(total(&record, |s| s.accepted), 0);
-        // Nothing is accepted, so next to nothing is sent soon.
-        assert!(total(&record, |s| s.refused) > total(&record, |s| s.calls) * 9 / 10);
+        // All but the last calls give up twice in the time that the scenario would have an attempt wait.
+        assert!(total(&record, |s| s.sent) > total(&record, |s| s.calls) * 28 / 10);
+    }
+
+    #[test]
+    fn an_attempt_is_sent_or_refused_and_a_wait_is_none() {
+        let mut scenario = scenario(50.0, 100.0, 60);
+        scenario.forecast.events = vec![Event { seconds: 20..40, change: Change::Outage }];
+        let clients: Vec<_> = (0..10).map(|_| Forbear::<30>::new(Config::resilient())).collect();
+        let record = simulate(&clients, &scenario, 1, |_| true);
+        let (sent, refused) = (total(&record, |s| s.sent), total(&record, |s| s.refused));
+        assert!(sent > total(&record, |s| s.calls) - refused, "some were sent again");
+        assert!(refused > 100, "{refused}");
+        assert_eq!(record.attempts, sent + refused);
     }
 
     #[test]

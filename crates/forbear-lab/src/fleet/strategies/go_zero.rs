@@ -132,16 +132,31 @@ mod tests {
     use super::{super::drive, *};
 
     #[test]
-    fn drops_after_five_failures_and_asks_again_each_second() {
-        let mut draws = Draws::seed_from_u64(1);
-        let breaker = Breaker::new();
-        let mut sent = |ms, reply| drive(&breaker, Instant::from_millis(ms), &[reply], &mut draws).0;
-        assert_eq!((0..5).map(|i| sent(i, Reply::OVERLOADED)).sum::<usize>(), 5);
-        let in_outage: usize = (5..9_000).map(|ms| sent(ms, Reply::OVERLOADED)).sum();
-        // One a second by force, and some while the total was small.
-        assert!((8..60).contains(&in_outage), "{in_outage}");
-        // Ten seconds later all is forgotten.
-        assert_eq!(sent(19_500, Reply::ACCEPTED), 1);
-        assert_eq!((0..100).map(|i| sent(19_500 + i, Reply::ACCEPTED)).sum::<usize>(), 100);
+    fn sends_the_first_six_then_next_to_nothing_and_forgets_after_ten_seconds() {
+        for seed in 0..50 {
+            let mut draws = Draws::seed_from_u64(seed);
+            let breaker = Breaker::new();
+            let mut sent = |ms, reply| drive(&breaker, Instant::from_millis(ms), &[reply], &mut draws).0;
+            assert_eq!((0..6).map(|ms| sent(ms, Reply::OVERLOADED)).sum::<usize>(), 6);
+            let in_outage: usize = (6..9_000).map(|ms| sent(ms, Reply::OVERLOADED)).sum();
+            assert!((8..90).contains(&in_outage), "{in_outage}");
+            assert_eq!(sent(19_500, Reply::ACCEPTED), 1);
+            assert_eq!((0..100).map(|ms| sent(19_500 + ms, Reply::ACCEPTED)).sum::<usize>(), 100);
+        }
+    }
+
+    #[test]
+    fn sends_one_when_nothing_was_sent_for_a_second() {
+        for seed in 0..20 {
+            let mut draws = Draws::seed_from_u64(seed);
+            let breaker = Breaker::new();
+            let mut last = 0;
+            for ms in 0..9_000 {
+                if drive(&breaker, Instant::from_millis(ms), &[Reply::OVERLOADED], &mut draws).0 > 0 {
+                    last = ms;
+                }
+                assert!(ms - last <= 1_000, "{ms}: {last}");
+            }
+        }
     }
 }

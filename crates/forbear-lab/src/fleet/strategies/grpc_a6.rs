@@ -3,8 +3,9 @@
 //!
 //! Source: gRPC proposal A6, "Client Retries" (grpc/proposal, `A6-client-retries.md`), with the values of its examples: `maxTokens` 10,
 //! `tokenRatio` 0.1, and a retry only while there is more than half of the tokens; `initialBackoff` 0.1 s, `backoffMultiplier` 2,
-//! `maxBackoff` 1 s, each wait times 0.8 to 1.2, as the proposal has it since 2024 (grpc/proposal, pull request 452). A server's pushback
-//! is waited for to the letter, and the backoff begins anew after it. More than five attempts count as five.
+//! each wait times 0.8 to 1.2, as the proposal has it since 2024 (grpc/proposal, pull request 452). A server's pushback
+//! is waited for to the letter, and the backoff begins anew after it. More than five attempts of a call count as five, so no wait comes
+//! near to `maxBackoff`, 1 s.
 
 use std::{cell::Cell, time::Duration};
 
@@ -18,7 +19,6 @@ const FAILURE: u32 = 1_000;
 const SUCCESS: u32 = 100;
 
 const BASE: Duration = Duration::from_millis(100);
-const CAP: Duration = Duration::from_secs(1);
 const MOST_ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Attempts for Call<'_> {
                 self.retries = 0;
                 return Move::Wait(wait);
             }
-            let wait = BASE.saturating_mul(1 << self.retries).min(CAP);
+            let wait = BASE.saturating_mul(1 << self.retries);
             self.retries += 1;
             return Move::Wait(wait.mul_f64(0.8 + 0.4 * unit(draws)));
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_its_waits_up_to_a_second_and_anew_after_a_pushback() {
+    fn doubles_its_waits_and_begins_anew_after_a_pushback() {
         let mut draws = Draws::seed_from_u64(1);
         // The mean of many, since each is spread by a fifth either way.
         let mut waits = |replies: &[Reply]| {
@@ -128,7 +128,27 @@ mod tests {
         near(waits(&[no, Reply::ACCEPTED]), 0.1);
         near(waits(&[no, no, no, no, Reply::ACCEPTED]), 0.1 + 0.2 + 0.4 + 0.8);
         near(waits(&[no, no, no.after(Duration::from_secs(3)), no, Reply::ACCEPTED]), 0.1 + 0.2 + 3.0 + 0.1);
-        // No sixth attempt, however many are asked for.
-        assert_eq!(drive(&Throttling::new(100), Instant::ORIGIN, &[no; 6], &mut draws).0, 5);
+    }
+
+    #[test]
+    fn sends_a_call_five_times_at_the_most_while_others_earn_the_tokens() {
+        let mut draws = Draws::seed_from_u64(1);
+        let client = Throttling::new(100);
+        let mut call = client.call();
+        let mut sent = 0;
+        loop {
+            match call.next(Instant::ORIGIN, &mut draws) {
+                Move::Send { .. } => {
+                    sent += 1;
+                    call.reply(Instant::ORIGIN, Reply::OVERLOADED);
+                    for _ in 0..10 {
+                        drive(&client, Instant::ORIGIN, &[Reply::ACCEPTED], &mut draws);
+                    }
+                }
+                Move::Wait(wait) => assert!(wait < Duration::from_secs(1), "{wait:?}"),
+                Move::Done => break,
+            }
+        }
+        assert_eq!(sent, 5);
     }
 }
