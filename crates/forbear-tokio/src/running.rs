@@ -72,11 +72,9 @@ impl<H: Owner> Running<H> {
             call.reply(now, reply);
         }
         let step = call.next(now, &mut rng);
-        if let Step::Done(report) = &step
-            && let Some(call) = self.0.take()
-        {
-            // Taken before: an observer that panics is not told again.
-            call.handle().client().ended(report);
+        if let Step::Done(report) = &step {
+            let ended = Ended(&mut self.0);
+            ended.0.as_ref().expect(ENDED).handle().client().ended(report);
         }
         step
     }
@@ -102,6 +100,7 @@ impl<H: Owner> Running<H> {
 
     /// In a thread that unwinds, a second panic out of a drop would end the process.
     #[cold]
+    #[inline(never)]
     fn drop_unended(&mut self) {
         if thread::panicking() {
             let _ = panic::catch_unwind(AssertUnwindSafe(|| self.abandon()));
@@ -116,6 +115,16 @@ impl<H: Owner> Running<H> {
         let report = call.abandon();
         handle.client().ended(&report);
         report
+    }
+}
+
+/// A call of which the observer is told: gone afterwards, even if that panics, and so told once.
+struct Ended<'c, H: Owner>(&'c mut Option<Call<H>>);
+
+impl<H: Owner> Drop for Ended<'_, H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.0 = None;
     }
 }
 
