@@ -6,10 +6,12 @@
 
 mod server;
 
+use core::time::Duration;
+
 use axum::Router;
 use axum::routing::get;
 use forbear_tokio::http::Http;
-use forbear_tokio::{BoxError, Client, Config, Events, ForbearLayer, Metrics};
+use forbear_tokio::{Backoff, BoxError, Client, Config, Events, ForbearLayer, Metrics};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use server::Server;
 use tokio::net::TcpListener;
@@ -27,7 +29,10 @@ async fn main() -> Result<(), BoxError> {
 
     let backend = Server::start().await?;
     let http = reqwest::Client::new();
-    let client = Client::new(Config::overload()).observed(Metrics::new("inventory")).observed(Events::new("inventory"));
+    // Short waits, so that the example is too.
+    let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(10));
+    let config = Config::resilient().to_builder().backoff(backoff).build()?;
+    let client = Client::new(config).observed(Metrics::new("inventory")).observed(Events::new("inventory"));
     let mut service = ServiceBuilder::new().layer(ForbearLayer::new(client, Http::new())).service(http.clone());
     for (capacity, calls) in [(1.0, 20), (0.0, 30)] {
         backend.accept(capacity);
