@@ -175,7 +175,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// A call as a loop of the caller's own: for sends that do not fit a closure.
     ///
     /// ```
-    /// use forbear_std::{Client, Reply};
+    /// use forbear_std::{Client, Reply, forbear};
     ///
     /// let client = Client::default();
     /// let mut connection = [503, 200].into_iter(); // in earnest, something borrowed mutably

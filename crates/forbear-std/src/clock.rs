@@ -10,8 +10,8 @@ use forbear::{Clock, Instant, Sleep};
 /// fraction of an exact reading; elsewhere both are the same.
 ///
 /// ```
-/// use forbear::Clock;
 /// use forbear_std::SystemClock;
+/// use forbear_std::forbear::Clock;
 ///
 /// let before = SystemClock.coarse();
 /// assert!(SystemClock.now() >= before);

@@ -8,6 +8,8 @@ mod rng;
 
 pub use client::{Attempts, Client, Observer};
 pub use clock::SystemClock;
+/// The policy under it: what HTTP and gRPC statuses mean, and the machine itself.
+pub use forbear;
 #[cfg(target_has_atomic = "64")]
 pub use forbear::AtomicWindow as SharedWindow;
 pub use forbear::{Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Reply, Report, Retry, Stop};

@@ -9,8 +9,7 @@ use forbear::{Counts, Tally, Window};
 /// The same counts, at the price of a lock for each step.
 ///
 /// ```
-/// use forbear::Config;
-/// use forbear_std::{Client, LockedWindow, SystemClock, ThreadRng};
+/// use forbear_std::{Client, Config, LockedWindow, SystemClock, ThreadRng};
 ///
 /// let client = Client::with(SystemClock, ThreadRng, Config::resilient(), LockedWindow::<120>::new());
 /// assert_eq!(client.counts().requests, 0);

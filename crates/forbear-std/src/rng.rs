@@ -19,8 +19,8 @@ use forbear::rand_core::TryRng;
 /// started at a state that the standard library derives from the system's randomness.
 ///
 /// ```
-/// use forbear::rand_core::Rng;
 /// use forbear_std::ThreadRng;
+/// use forbear_std::forbear::rand_core::Rng;
 ///
 /// assert_ne!(ThreadRng.next_u64(), ThreadRng.next_u64());
 /// ```

@@ -8,8 +8,8 @@ use forbear::{Clock, Instant};
 ///
 /// ```
 /// use core::time::Duration;
-/// use forbear::Clock;
 /// use forbear_tokio::TokioClock;
+/// use forbear_tokio::forbear::Clock;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
 /// let clock = TokioClock::new();

@@ -21,7 +21,7 @@ use crate::protocol::{BoxError, Protocol};
 ///
 /// ```
 /// use core::error::Error;
-/// use forbear_tokio::{Client, Cloned, ForbearLayer, Refused, Reply};
+/// use forbear_tokio::{Client, Cloned, ForbearLayer, Refused, Reply, forbear};
 /// use tower::{Service, ServiceBuilder, ServiceExt};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {

@@ -24,6 +24,8 @@ pub use clock::TokioClock;
 pub use driver::TimedOut;
 #[cfg(feature = "tracing")]
 pub use events::Events;
+/// The policy under it: what HTTP and gRPC statuses mean, and the machine itself.
+pub use forbear;
 pub use forbear::{Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Reply, Report, Retry, Stop};
 pub use forbear_std::{Observer, SharedWindow, SystemClock, ThreadRng};
 #[cfg(feature = "tower")]

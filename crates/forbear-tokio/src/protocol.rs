@@ -75,7 +75,7 @@ pub trait Protocol<Request, Response> {
 ///
 /// ```
 /// use core::error::Error;
-/// use forbear_tokio::{Client, Cloned, ForbearLayer, Reply};
+/// use forbear_tokio::{Client, Cloned, ForbearLayer, Reply, forbear};
 ///
 /// let layer = ForbearLayer::new(
 ///     Client::default(),
