@@ -94,7 +94,7 @@ impl<C, R, W> Client<C, R, W> {
 impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// One call: `send` is one attempt, `classify` says what its result means.
     ///
-    /// An attempt that is cut by the attempt timeout or the deadline is dropped, is [unreachable](Reply::UNREACHABLE), and
+    /// Waits and limits need the timer of tokio's runtime, as `#[tokio::main]` has it. An attempt that is cut by the attempt timeout or the deadline is dropped, is [unreachable](Reply::UNREACHABLE), and
     /// *is sent again* while attempts, budget and deadline allow. For what must not be sent twice there is
     /// [`call_once`](Self::call_once).
     ///
