@@ -58,10 +58,14 @@ use crate::protocol::{BoxError, Protocol};
 /// # Calls
 ///
 /// The service's readiness is awaited before each attempt. The first is for the caller to await, as with any service, and
-/// its time belongs to no attempt: no limit cuts it, and it is not counted. That of a retry is part of the attempt. A request
-/// is copied before an attempt that another may follow. After at least one reply the caller gets the last reply or error
-/// untouched, whatever ended the retries; it is kept until then, and a connection may be kept with it. An error is boxed,
-/// and found in it by `downcast_ref`:
+/// its time belongs to no attempt: no limit cuts it, and it is not counted. That of a retry is part of the attempt. A
+/// request is copied before an attempt that another may follow.
+///
+/// What a reply means is known once the service has answered: of a response with a body, when its head is there. How the
+/// body goes on is neither counted nor limited.
+///
+/// After at least one reply the caller gets the last reply or error untouched, whatever ended the retries; it is kept until
+/// then, and a connection may be kept with it. An error is boxed, and found in it by `downcast_ref`:
 ///
 /// * [`Refused`](forbear::Refused) if nothing was sent,
 /// * [`TimedOut`](crate::TimedOut) if no attempt had a reply within the limits of the configuration,
