@@ -1,5 +1,7 @@
 //! An observer that writes events of `tracing`.
 
+use std::borrow::Cow;
+
 use forbear::{Report, Stop};
 use forbear_std::Observer;
 use tracing::{Level, event};
@@ -26,15 +28,15 @@ use tracing::{Level, event};
 ///
 /// let client = Client::default().observed(Events::new("inventory"));
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Events {
-    client: &'static str,
+    client: Cow<'static, str>,
 }
 
 impl Events {
     /// Events of the client of this name.
-    pub const fn new(client: &'static str) -> Self {
-        Self { client }
+    pub fn new(client: impl Into<Cow<'static, str>>) -> Self {
+        Self { client: client.into() }
     }
 }
 
@@ -46,7 +48,7 @@ impl Observer for Events {
                 event!(
                     target: "forbear",
                     Level::$level,
-                    client = self.client,
+                    client = &*self.client,
                     stop = report.stop.as_str(),
                     shadow = report.shadow.map(Stop::as_str),
                     attempts = report.attempts,

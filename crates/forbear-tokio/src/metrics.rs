@@ -1,8 +1,10 @@
 //! An observer that counts, in `metrics`.
 
+use std::borrow::Cow;
+
 use forbear::{Report, Stop};
 use forbear_std::Observer;
-use metrics::{Counter, Gauge, Unit};
+use metrics::{Counter, Gauge, SharedString, Unit};
 
 /// Counts calls in `metrics`, from where an exporter takes them.
 ///
@@ -51,7 +53,8 @@ struct Refusals {
 
 impl Metrics {
     /// Metrics of the client of this name.
-    pub fn new(client: &'static str) -> Self {
+    pub fn new(client: impl Into<Cow<'static, str>>) -> Self {
+        let client = SharedString::from(client.into());
         metrics::describe_counter!("forbear_calls_total", Unit::Count, "calls that have ended");
         metrics::describe_counter!("forbear_attempts_total", Unit::Count, "what was sent");
         metrics::describe_counter!(
@@ -63,20 +66,20 @@ impl Metrics {
         metrics::describe_counter!("forbear_refusals_total", Unit::Count, "what was not sent, by reason");
         metrics::describe_gauge!("forbear_reject_probability", "the probability that an attempt is not sent");
         Self {
-            calls: metrics::counter!("forbear_calls_total", "client" => client),
-            attempts: metrics::counter!("forbear_attempts_total", "client" => client),
-            accepts: metrics::counter!("forbear_accepts_total", "client" => client),
-            retries: metrics::counter!("forbear_retries_total", "client" => client),
-            enforced: Refusals::new(client, "enforce"),
-            shadow: Refusals::new(client, "shadow"),
+            calls: metrics::counter!("forbear_calls_total", "client" => client.clone()),
+            attempts: metrics::counter!("forbear_attempts_total", "client" => client.clone()),
+            accepts: metrics::counter!("forbear_accepts_total", "client" => client.clone()),
+            retries: metrics::counter!("forbear_retries_total", "client" => client.clone()),
+            enforced: Refusals::new(&client, "enforce"),
+            shadow: Refusals::new(&client, "shadow"),
             reject_probability: metrics::gauge!("forbear_reject_probability", "client" => client),
         }
     }
 }
 
 impl Refusals {
-    fn new(client: &'static str, mode: &'static str) -> Self {
-        let reason = |stop: Stop| metrics::counter!("forbear_refusals_total", "client" => client, "mode" => mode, "reason" => stop.as_str());
+    fn new(client: &SharedString, mode: &'static str) -> Self {
+        let reason = |stop: Stop| metrics::counter!("forbear_refusals_total", "client" => client.clone(), "mode" => mode, "reason" => stop.as_str());
         Self {
             throttled: reason(Stop::Throttled),
             budget: reason(Stop::Budget),

