@@ -628,6 +628,57 @@ mod tests {
         assert_eq!(answers::changed(low, 7, -1), None);
     }
 
+    /// What a thread does that has read the head and then slept while others went on.
+    #[test]
+    fn a_late_record_is_seen_by_the_next_reader() {
+        let window = AtomicWindow::<10>::of_len();
+        let late = |event, second| window.record(window.row(second), event, second);
+        window.request(5);
+        // Reading seals the seconds before, counted in or not.
+        assert_eq!(window.counts(6).requests, 1);
+        assert_eq!(late(Event::Request, 5), 1);
+        assert_eq!(window.counts(6).requests, 2);
+        assert_eq!((late(Event::Accept, 4), late(Event::Retry, 3)), (0, 0));
+        assert_eq!((window.counts(6).accepts, window.counts(6).retries), (1, 1));
+        window.undo(Event::Request, 5);
+        assert_eq!(window.counts(6).requests, 1);
+        // What has left the window for a newer second counts into nothing.
+        window.request(15);
+        assert_eq!((late(Event::Request, 5), window.counts(15).requests), (0, 1));
+        window.undo(Event::Request, 5);
+        assert_eq!(window.counts(15).requests, 1);
+    }
+
+    #[test]
+    fn a_full_second_takes_nothing_more_and_gives_nothing_back() {
+        let window = AtomicWindow::<10>::of_len();
+        window.request(5);
+        window.row(5)[Event::Request as usize].store(5 << 29 | (bucket::MAX - 1), Release);
+        assert_eq!(window.attempt(5, false).0.requests, (1 << 28) - 2);
+        for _ in 0..2 {
+            assert_eq!(window.attempt(5, false).0.requests, (1 << 28) - 1);
+            window.withdraw(5);
+            assert_eq!(window.counts(5).requests, (1 << 28) - 1);
+        }
+        assert_eq!(window.request(6), 6);
+        assert_eq!(window.counts(6).requests, 1 << 28);
+        // A sum that no counter could hold.
+        let window = AtomicWindow::<40>::of_len();
+        for second in 100..140 {
+            window.request(second);
+            window.row(second)[Event::Request as usize].store(second << 29 | bucket::MAX, Release);
+        }
+        assert_eq!((window.counts(139).requests, window.requests(139)), (u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn time_stands_still_at_the_last_second() {
+        let window = AtomicWindow::<10>::of_len();
+        assert_eq!(window.request(u64::MAX), LAST_SECOND);
+        assert_eq!((window.request(LAST_SECOND), window.request(7)), (LAST_SECOND, LAST_SECOND));
+        assert_eq!(window.counts(u64::MAX).requests, 3);
+    }
+
     /// Any operations in any order, as a plain window answers them.
     fn counts_as_a_plain_one<const N: usize>(longest_gap: u64) {
         let (window, plain) = (AtomicWindow::<N>::of_len(), Window::<N>::of_len());

@@ -108,7 +108,7 @@ mod tests {
             1.0,
             3.0,
             1e6,
-            1e9,
+            1e10,
             1e300,
         ];
         let mut state = 1u64;

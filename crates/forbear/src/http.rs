@@ -101,6 +101,16 @@ mod tests {
     }
 
     #[test]
+    fn idempotent_methods_are_repeatable() {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"] {
+            assert!(is_repeatable(method), "{method}");
+        }
+        for method in ["POST", "PATCH", "CONNECT", "get", "", "GET "] {
+            assert!(!is_repeatable(method), "{method}");
+        }
+    }
+
+    #[test]
     fn retry_after_reads_digits_and_nothing_else() {
         let secs = |n| Some(Duration::from_secs(n));
         for (text, wait) in [

@@ -193,8 +193,20 @@ mod tests {
 
     #[test]
     fn decides_as_doubles_beside_where_the_answer_turns() {
-        let ends =
-            [0.0, 5e-324, 1e-17, 1e-14, 1.5e-10, 1e-9, 0.1, 0.6, 1.0 - f64::EPSILON / 2.0, 1.0, 1.0 + f64::EPSILON];
+        let ends = [
+            0.0,
+            5e-324,
+            1e-17,
+            1e-14,
+            1.5e-10,
+            1e-9,
+            0.5f64.powi(22),
+            0.1,
+            0.6,
+            1.0 - f64::EPSILON / 2.0,
+            1.0,
+            1.0 + f64::EPSILON,
+        ];
         let above = [1.1, 1.5, 2.0 - f64::EPSILON, 2.0, 3.3, 8.0, 1_023.7, 4e9, 1e300];
         let mut state = 1u64;
         let mut number = || {
@@ -204,10 +216,14 @@ mod tests {
         };
         for k in ends.into_iter().chain(above) {
             let valid = K::new(k).unwrap();
-            for _ in 0..2_000 {
+            for _ in 0..4_000 {
                 let requests = number();
                 let most = (f64::from(requests) / k) as u32;
-                for accepts in [most.saturating_sub(1), most, most.saturating_add(1), most / 2, number()] {
+                let small = most >> (number() & 31);
+                for accepts in [most.saturating_sub(1), most, most.saturating_add(1), most / 2, small, number()] {
+                    let exact = f64::from(requests) - k * f64::from(accepts);
+                    let excess = excess(requests, accepts, valid);
+                    assert_eq!(excess, Double::from_bits(exact.max(0.0).to_bits()), "{requests} {accepts} {k:e}");
                     let p = reject_probability(requests, accepts, valid);
                     let beside = (p * (1u64 << 53) as f64) as u64;
                     for draw in [beside.saturating_sub(1), beside, beside + 1, u64::from(number())] {
