@@ -235,6 +235,18 @@ fn every_answer_tells_the_window_the_time() {
 }
 
 #[test]
+fn an_answer_of_any_kind_ends_what_is_in_flight() {
+    for reply in [Reply::ACCEPTED, Reply::OVERLOADED.once(), Reply::UNREACHABLE] {
+        let policy = policy(generous().in_flight_grace(SECOND));
+        let mut call = Call::new(&policy);
+        send(&mut call, START);
+        assert_eq!(policy.counts(START).in_flight, 1);
+        call.reply(START, reply);
+        assert_eq!(policy.counts(START).in_flight, 0, "{reply:?}");
+    }
+}
+
+#[test]
 fn how_a_call_stands_is_told_when_it_is_abandoned() {
     let policy = policy(generous());
     let told = |reply: Option<Reply>| {
@@ -292,6 +304,7 @@ fn an_attempt_is_forgotten_where_it_is_younger_than_the_grace_and_known_to_be() 
             Some(age) => {
                 let handle = Timed(policy, after(age));
                 // By reference a handle is as good.
+                assert_eq!(Handle::now(&&handle), Some(after(age)));
                 let mut call = Call::new(&handle);
                 send(&mut call, START);
             }
@@ -350,6 +363,53 @@ fn an_attempt_without_an_answer_slows_recovery_as_a_refused_one_does() {
     let policy = policy(recovering().in_flight_grace(SECOND));
     send(&mut Call::new(Timed(&policy, START)), START);
     assert_eq!(word(&policy), fresh);
+}
+
+#[test]
+fn recovery_knows_no_later_second_than_the_lock_free_window() {
+    const LAST: u64 = (1 << 35) - 1;
+    for (second, known) in [(7, 7), (LAST, LAST), (LAST + 1, LAST), (u64::MAX, LAST)] {
+        let policy = policy(generous().recovery(Recovery::DEFAULT));
+        (0..4).for_each(|_| _ = policy.window().request(second));
+        send(&mut Call::new(&policy), Instant::from_secs(second));
+        assert_eq!(word(&policy) >> 29, known);
+    }
+}
+
+#[test]
+fn recovery_waits_as_a_draw_of_its_own_says() {
+    for jitter in [0, 1, 21, 31] {
+        let policy = policy(generous().recovery(Recovery::DEFAULT));
+        (0..4).for_each(|_| _ = policy.window().request(100));
+        let draw = u64::MAX << 16 | jitter << 11;
+        let _ = Call::new(&policy).next(START, &mut ScriptedRng::new(&[draw]));
+        assert_eq!(word(&policy) >> 5 & 31, jitter);
+    }
+}
+
+#[test]
+fn an_extra_send_is_due_after_so_many_seconds_and_so_many_attempts() {
+    let (middle, slowest) = (16 << 5, 0);
+    for (second, since, is_due) in [(96, 7, true), (97, 7, false), (96, 6, false), (0, 100, true)] {
+        let policy = policy(Config::overload().to_builder().recovery(Recovery::new(4, 8).unwrap()));
+        (0..4).for_each(|_| _ = policy.window().request(100));
+        policy.window().pace(|_| ((), (second << 19 | since) << 10 | middle | slowest));
+        let step = Call::new(&policy).next(START, &mut ScriptedRng::new(&[0]));
+        assert_eq!(matches!(step, Step::Send { .. }), is_due, "the last in {second}, and {since} since");
+    }
+}
+
+#[test]
+fn recovery_counts_the_attempts_since_the_last_send_up_to_its_end() {
+    const LAST: u64 = (1 << 19) - 1;
+    for (since, next) in [(0, 1), (LAST - 1, LAST), (LAST, LAST)] {
+        let policy = policy(Config::overload().to_builder().recovery(Recovery::new(3_600, 1).unwrap()));
+        (0..4).for_each(|_| _ = policy.window().request(100));
+        // Sent in this second, and at the slowest since: nothing is due.
+        policy.window().pace(|_| ((), (100 << 19 | since) << 10));
+        assert!(matches!(Call::new(&policy).next(START, &mut ScriptedRng::new(&[0])), Step::Done(_)));
+        assert_eq!((word(&policy) >> 29, word(&policy) >> 10 & LAST), (100, next));
+    }
 }
 
 #[test]
