@@ -12,7 +12,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::process::{cargo, shown};
+use crate::process::{Run, cargo, shown};
 use crate::{tools, workspace};
 
 /// Where survivors are explained.
@@ -51,8 +51,10 @@ impl Args {
 
 /// The tests that are built in a second.
 const OWN: [&str; 3] = ["--lib", "--test=api", "--test=calls"];
-/// The others that are about the core, without those that take seconds.
-const CONFORMANCE: [&str; 11] = [
+
+/// The others that are about the core.
+const CONFORMANCE: [&str; 9] = [
+    "--package=forbear-conformance",
     "--test=stress",
     "--test=backoff",
     "--test=conformance",
@@ -61,17 +63,16 @@ const CONFORMANCE: [&str; 11] = [
     "--test=reports",
     "--test=windows",
     "--test=faults",
-    "--",
-    "--skip=a_lock_free_second_stays_at_its_end",
-    "--skip=a_year_at_changing_load",
 ];
+
+/// Those of them that take seconds.
+const LONG: [&str; 2] = ["--skip=a_lock_free_second_stays_at_its_end", "--skip=a_year_at_changing_load"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     tools::cargo_subcommand("cargo-mutants", "27.1.0")?;
     let explanations = Explanations::read(&fs::read_to_string(workspace::root().join(EXPLANATIONS))?)?;
 
-    let mut command = mutants("own", args.jobs, "5");
-    command.args(["--test-package", "forbear"]);
+    let mut command = mutants("own", args.jobs, "5", &OWN);
     for file in &args.file {
         command.arg("--file").arg(format!("**/{file}"));
     }
@@ -84,18 +85,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(shard) = &args.shard {
         command.args(["--shard", shard]);
     }
-    command.arg("--").args(OWN);
-    let mut outcomes = outcomes("own", &mut command)?;
+    let mut outcomes = outcomes("own", &mut command, &[])?;
 
     let survivors = names(&outcomes, Verdict::Survived);
     if !survivors.is_empty() {
-        let mut command = mutants("conformance", args.jobs, "20");
-        command.args(["--test-package", "forbear,forbear-conformance"]).env("FORBEAR_PART", "20");
-        for name in &survivors {
-            command.arg("--re").arg(format!("^{}$", escaped(name)));
-        }
-        command.arg("--").args(CONFORMANCE);
-        let again = self::outcomes("conformance", &mut command)?;
+        let mut command = mutants("conformance", args.jobs, "20", &CONFORMANCE);
+        command.env("FORBEAR_PART", "20").arg("--iterate").args(["--", "--"]).args(LONG);
+        let mut others = all()?;
+        others.retain(|name| !survivors.contains(&**name));
+        let again = self::outcomes("conformance", &mut command, &others)?;
         let tried: BTreeSet<&str> = again.iter().map(|outcome| &*outcome.mutant.name).collect();
         if tried != survivors {
             bail!("the second run was not of the survivors of the first");
@@ -107,25 +105,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The command that both runs share; a mutant whose tests take longer than so many seconds is caught by that.
-fn mutants(run: &str, jobs: usize, seconds: &str) -> Command {
+fn mutants(run: &str, jobs: usize, seconds: &str, tests: &[&str]) -> Command {
     let mut command = cargo("mutants");
     command.args(["--package", "forbear", "--profile", "mutants", "--no-config", "--no-shuffle", "--colors=never"]);
     command.args(["--minimum-test-timeout", seconds, "--jobs", &jobs.to_string()]);
-    command.arg("--output").arg(folder(run));
+    command.args(tests.iter().map(|test| format!("--cargo-arg={test}")));
+    // A thousand panics that nobody reads.
+    command.env("RUST_BACKTRACE", "0").arg("--output").arg(folder(run));
     command
 }
 
-/// Runs it and reads what became of each mutant.
-fn outcomes(run: &str, command: &mut Command) -> Result<Vec<Outcome>> {
+/// The names of all mutants.
+fn all() -> Result<Vec<String>> {
+    let list = cargo("mutants").args(["--package", "forbear", "--no-config", "--list", "--json"]).read()?;
+    let mutants: Vec<Mutant> = serde_json::from_str(&list).context("cannot read cargo-mutants' list")?;
+    Ok(mutants.into_iter().map(|mutant| mutant.name).collect())
+}
+
+/// Runs it and reads what became of each mutant; `known` are those that need no run, where it iterates.
+fn outcomes(run: &str, command: &mut Command, known: &[String]) -> Result<Vec<Outcome>> {
     let folder = folder(run);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    fs::create_dir_all(&folder)?;
-    // A hundred names of mutants are no help to whoever reads along.
-    let shown = shown(command);
-    eprintln!("$ {}", shown.split(" --re ").next().unwrap_or(&shown));
-    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
+    fs::create_dir_all(folder.join("mutants.out"))?;
+    fs::write(folder.join("mutants.out/previously_caught.txt"), known.join("\n"))?;
+    eprintln!("$ {}", shown(command));
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     // All caught, some missed, some timed out.
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         bail!("cargo-mutants failed ({status})");
@@ -321,20 +327,9 @@ fn report(args: &Args, outcomes: &[Outcome], explanations: &Explanations) -> Res
     Ok(())
 }
 
-/// The text as a regular expression that matches it alone.
-fn escaped(text: &str) -> String {
-    text.chars().fold(String::new(), |mut escaped, c| {
-        if c.is_ascii_punctuation() {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-        escaped
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Explanations, Verdict, escaped, read};
+    use super::{Explanations, Verdict, read};
 
     const OUTCOMES: &str = r#"{"outcomes": [
         {"scenario": "Baseline", "summary": "Success"},
@@ -377,10 +372,5 @@ mod tests {
     #[test]
     fn an_outcome_that_is_not_known_is_an_error() {
         assert!(read(&OUTCOMES.replace("Timeout", "Failure")).is_err());
-    }
-
-    #[test]
-    fn names_are_escaped() {
-        assert_eq!(escaped("a.rs:1: replace |"), r"a\.rs\:1\: replace \|");
     }
 }
