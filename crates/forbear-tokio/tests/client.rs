@@ -396,6 +396,30 @@ mod dropped {
         assert_eq!(drop_after(&graced(), SECOND * 9 / 2).await, (2, 0, 1, 0));
     }
 
+    /// A loop of the caller's own is dropped where it stands, too: in `limit`, and in `ready`.
+    #[tokio::test(start_paused = true)]
+    async fn in_a_loop() {
+        for (client, time, expected) in [
+            (client(WILLING), SECOND / 2, (1, 0, 0, 0)),
+            (graced(), SECOND / 2, (0, 0, 0, 0)),
+            (client(WILLING), SECOND * 3 / 2, (1, 0, 0, 0)),
+            (graced(), SECOND * 3 / 2, (1, 0, 0, 0)),
+            (client(WILLING), SECOND * 5 / 2, (2, 0, 1, 0)),
+            (graced(), SECOND * 5 / 2, (1, 0, 1, 0)),
+        ] {
+            let looped = async {
+                let mut call = client.begin();
+                while call.ready().await {
+                    call.limit(sleep(SECOND)).await;
+                    call.reply(Reply::OVERLOADED.after(SECOND));
+                }
+            };
+            assert!(timeout(time, looped).await.is_err());
+            let Counts { requests, accepts, retries, waiting, .. } = client.counts();
+            assert_eq!((requests, accepts, retries, waiting), expected, "{time:?}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn in_an_attempt_with_a_limit() {
         let config = WILLING.to_builder().attempt_timeout(9 * SECOND).in_flight_grace(GRACE).build().unwrap();
