@@ -106,8 +106,10 @@ pub(super) fn simulate<C: Client>(
             simulation.now = tick * TICK;
             simulation.tick = tick;
             simulation.wheel.take(tick, &mut due);
-            for waiting in due.drain(..) {
-                simulation.wake(waiting);
+            let mut woken = due.drain(..);
+            while !woken.as_slice().is_empty() {
+                woken.as_slice().iter().take(AHEAD).for_each(|waiting| waiting.call.touch());
+                woken.by_ref().take(AHEAD).for_each(|waiting| simulation.wake(waiting));
             }
             while arrival.at < (tick + 1) * TICK {
                 if callers.is_empty() {

@@ -26,9 +26,7 @@ impl<const N: usize> Client for Forbear<N> {
 
     #[inline]
     fn touch(&self) {
-        let policy = &self.0;
-        // As of the first second that there was nothing expires, so no branch waits for what is read.
-        core::hint::black_box((policy.config().max_attempts(), policy.window().counts(0)));
+        touch(&self.0);
     }
 
     #[inline]
@@ -38,7 +36,18 @@ impl<const N: usize> Client for Forbear<N> {
     }
 }
 
+#[inline]
+fn touch<const N: usize>(policy: &Policy<Window<N, u16>>) {
+    // As of the first second that there was nothing expires, so no branch waits for what is read.
+    core::hint::black_box((policy.config().max_attempts(), policy.window().counts(0)));
+}
+
 impl<const N: usize> Attempts for Call<'_, N> {
+    #[inline]
+    fn touch(&self) {
+        touch(self.handle());
+    }
+
     fn next(&mut self, now: Instant, draws: &mut Draws) -> Move {
         match forbear::Call::next(self, now, draws) {
             Step::Send { within } => Move::Send { within },

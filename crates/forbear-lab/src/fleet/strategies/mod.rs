@@ -42,6 +42,9 @@ pub(super) trait Client {
 
 /// One call: what to do next, and what came back.
 pub(super) trait Attempts {
+    /// As [`Client::touch`], for a call that waited.
+    fn touch(&self) {}
+
     fn next(&mut self, now: Instant, draws: &mut Draws) -> Move;
 
     fn reply(&mut self, now: Instant, reply: Reply);
