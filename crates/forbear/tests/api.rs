@@ -316,6 +316,24 @@ fn a_policy_tells_its_counts_and_what_they_stand_for() {
     );
 }
 
+#[test]
+fn nothing_is_taken_back_from_a_second_that_is_empty_or_full() {
+    let window = Window::<2, u16>::of_len();
+    for _ in 0..70_000 {
+        window.request(5);
+    }
+    window.withdraw(5);
+    assert_eq!(window.counts(5).requests, u32::from(u16::MAX));
+    window.counts(6);
+    window.withdraw(6);
+    assert_eq!(window.counts(6).requests, u32::from(u16::MAX));
+    window.request(6);
+    window.withdraw(6);
+    window.withdraw(4);
+    window.withdraw(7);
+    assert_eq!((window.counts(6).requests, window.counts(7).requests), (u32::from(u16::MAX), 0));
+}
+
 #[cfg(target_has_atomic = "64")]
 #[test]
 fn a_lock_free_window_shows_where_it_is() {
