@@ -18,7 +18,7 @@ use crate::{tools, workspace};
 /// Where survivors are explained.
 const EXPLANATIONS: &str = "docs/mutants.md";
 
-/// Mutate the core, and report which changes no test notices, for how many that holds, and why
+/// Mutate the core, and report which changes no test notices, and why
 ///
 /// Fails where a survivor is not explained in docs/mutants.md, and, after a run of all, below a score.
 #[derive(clap::Args)]
