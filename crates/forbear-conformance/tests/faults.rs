@@ -349,6 +349,7 @@ struct Back<'p>(&'p Policy, Cell<Option<Instant>>);
 
 impl Handle for Back<'_> {
     type Tally = Window;
+    type Settings = forbear::Config;
 
     fn policy(&self) -> &Policy {
         self.0

@@ -9,7 +9,9 @@ use core::task::{Context, Poll};
 use embassy_sync::blocking_mutex::Mutex;
 use embassy_sync::blocking_mutex::raw::{NoopRawMutex, RawMutex};
 use embassy_time::{Instant as Tick, Timer};
-use forbear::{Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Step, Tally, Window};
+use forbear::{
+    Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Settings, Step, Tally, Window,
+};
 use rand_core::Rng;
 
 use crate::clock::{EmbassyClock, tick_after};
@@ -21,28 +23,41 @@ use crate::shared::{Draw, Shared};
 /// * `M` says who may share it: [`NoopRawMutex`] the tasks of one executor, a `CriticalSectionRawMutex` those of any,
 ///   interrupt executors too. It is locked for one look or one change, never while a request is in flight.
 /// * `W` is the window: two minutes with `u32` counters, unless [`with_window`](Self::with_window) is given another.
+/// * `S` is the configuration: a [`Config`], or a type that [`settings!`](forbear::settings) declares for a constant one,
+///   which takes no RAM and leaves out of the firmware what it rules out.
+///
+/// ```
+/// use forbear_embassy::forbear::{Config, Window, settings};
+/// use forbear_embassy::{Client, NoopRawMutex};
+///
+/// settings! { struct Cloud = Config::resilient().to_builder().max_attempts(2) }
+///
+/// fn client<R>(rng: R) -> Client<R, NoopRawMutex, Window, Cloud> {
+///     Client::new(Cloud, rng)
+/// }
+/// ```
 ///
 /// In a `StaticCell` it costs RAM alone. A `static` that is built in a constant costs its size in flash again.
-pub struct Client<R, M: RawMutex = NoopRawMutex, W = Window> {
-    policy: Policy<Shared<M, W>>,
+pub struct Client<R, M: RawMutex = NoopRawMutex, W = Window, S = Config> {
+    policy: Policy<Shared<M, W>, S>,
     rng: Mutex<M, RefCell<R>>,
 }
 
-impl<R, M: RawMutex> Client<R, M> {
+impl<R, M: RawMutex, S> Client<R, M, Window, S> {
     /// A client over the window of two minutes.
-    pub const fn new(config: Config, rng: R) -> Self {
-        Self::with_window(config, rng, Window::new())
+    pub const fn new(settings: S, rng: R) -> Self {
+        Self::with_window(settings, rng, Window::new())
     }
 }
 
-impl<R, M: RawMutex, W> Client<R, M, W> {
+impl<R, M: RawMutex, W, S> Client<R, M, W, S> {
     /// A client over another window, such as `Window::<30, u16>::of_len()`, which takes less RAM.
-    pub const fn with_window(config: Config, rng: R, window: W) -> Self {
-        Self { policy: Policy::new(config, Shared::new(window)), rng: Mutex::new(RefCell::new(rng)) }
+    pub const fn with_window(settings: S, rng: R, window: W) -> Self {
+        Self { policy: Policy::new(settings, Shared::new(window)), rng: Mutex::new(RefCell::new(rng)) }
     }
 
     /// The policy: its configuration and its mode.
-    pub const fn policy(&self) -> &Policy<Shared<M, W>> {
+    pub const fn policy(&self) -> &Policy<Shared<M, W>, S> {
         &self.policy
     }
 
@@ -52,7 +67,7 @@ impl<R, M: RawMutex, W> Client<R, M, W> {
     }
 }
 
-impl<R, M: RawMutex, W: Tally> Client<R, M, W> {
+impl<R, M: RawMutex, W: Tally, S: Settings> Client<R, M, W, S> {
     /// What the window holds now.
     pub fn counts(&self) -> Counts {
         self.policy.counts(EmbassyClock.now())
@@ -86,12 +101,12 @@ impl<R, M: RawMutex, W: Tally> Client<R, M, W> {
     ///     call.finish(last)
     /// }
     /// ```
-    pub fn begin(&self) -> Attempts<'_, R, M, W> {
-        Attempts { call: Call::new(self), due: Tick::MIN, cut: Tick::MAX }
+    pub fn begin(&self) -> Attempts<'_, R, M, W, S> {
+        Attempts { call: Call::new(self), until: Tick::MIN }
     }
 }
 
-impl<R: Rng, M: RawMutex, W: Tally> Client<R, M, W> {
+impl<R: Rng, M: RawMutex, W: Tally, S: Settings> Client<R, M, W, S> {
     /// One call: `send` is one attempt, `classify` says what its result means.
     ///
     /// `send` may borrow mutably, as the HTTP clients of firmware do. An attempt that takes longer than the configuration
@@ -113,19 +128,27 @@ impl<R: Rng, M: RawMutex, W: Tally> Client<R, M, W> {
         async move {
             let mut call = self.begin();
             let mut last = None;
-            while call.ready().await {
-                last = call.limit(pin!(send())).await;
-                call.reply(last.as_ref().map_or(Reply::UNREACHABLE, &classify));
+            // Not `ready`: a future within this one, and what it is for when it is dropped and asked again, cost flash.
+            loop {
+                match call.step() {
+                    Due::Later => Timer::at(call.until).await,
+                    Due::Now => {
+                        last = call.limit(pin!(send())).await;
+                        call.reply(last.as_ref().map_or(Reply::UNREACHABLE, &classify));
+                    }
+                    Due::Never => break,
+                }
             }
             call.finish(last)
         }
     }
 }
 
-impl<R, M: RawMutex, W: Tally> Handle for Client<R, M, W> {
+impl<R, M: RawMutex, W: Tally, S: Settings> Handle for Client<R, M, W, S> {
     type Tally = Shared<M, W>;
+    type Settings = S;
 
-    fn policy(&self) -> &Policy<Shared<M, W>> {
+    fn policy(&self) -> &Policy<Shared<M, W>, S> {
         &self.policy
     }
 
@@ -134,24 +157,32 @@ impl<R, M: RawMutex, W: Tally> Handle for Client<R, M, W> {
     }
 }
 
-impl<R, M: RawMutex, W> fmt::Debug for Client<R, M, W> {
+impl<R, M: RawMutex, W, S: Settings> fmt::Debug for Client<R, M, W, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
+/// When an attempt is to be sent.
+enum Due {
+    Now,
+    /// When the call's wait is over.
+    Later,
+    /// The call is over.
+    Never,
+}
+
 /// A call as a loop of the caller's own: await [`ready`](Self::ready), send, tell [`reply`](Self::reply), until it is
 /// over. [`Client::begin`] has an example.
 #[must_use = "a call does nothing until it is asked whether it is ready"]
-pub struct Attempts<'c, R, M: RawMutex, W: Tally> {
-    call: Call<&'c Client<R, M, W>>,
-    /// Until when the next attempt waits; the first tick where it doesn't.
-    due: Tick,
-    /// When the attempt in flight is to be cut; the last tick where it isn't.
-    cut: Tick,
+pub struct Attempts<'c, R, M: RawMutex, W: Tally, S: Settings = Config> {
+    call: Call<&'c Client<R, M, W, S>>,
+    /// Until when the next attempt waits, the first tick where it doesn't; or until when the attempt in flight may take,
+    /// the last tick where that is not limited.
+    until: Tick,
 }
 
-impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
+impl<R: Rng, M: RawMutex, W: Tally, S: Settings> Attempts<'_, R, M, W, S> {
     /// The same call, but never sent twice, whatever comes back.
     pub fn once(self) -> Self {
         Self { call: self.call.once(), ..self }
@@ -164,31 +195,38 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     pub async fn ready(&mut self) -> bool {
         loop {
             // A timer is never ready at its first look, and this may be asked for each look anew.
-            if self.due > Tick::now() {
-                Timer::at(self.due).await;
+            if !self.call.is_in_flight() && self.until > Tick::now() {
+                Timer::at(self.until).await;
             }
-            self.due = Tick::MIN;
-            let client = *self.call.handle();
-            match self.call.next(EmbassyClock.now(), &mut Draw(&client.rng)) {
-                Step::Send { within } => {
-                    self.cut = within.map_or(Tick::MAX, tick_after);
-                    return true;
-                }
-                Step::Wait(delay) => self.due = tick_after(delay),
-                Step::Done(_) => return false,
+            match self.step() {
+                Due::Later => {}
+                Due::Now => return true,
+                Due::Never => return false,
             }
         }
     }
 
+    /// When to send.
+    fn step(&mut self) -> Due {
+        let client = *self.call.handle();
+        let due;
+        (self.until, due) = match self.call.next(EmbassyClock.now(), &mut Draw(&client.rng)) {
+            Step::Send { within } => (within.map_or(Tick::MAX, tick_after), Due::Now),
+            Step::Wait(delay) => (tick_after(delay), Due::Later),
+            Step::Done(_) => (Tick::MIN, Due::Never),
+        };
+        due
+    }
+
     /// When the attempt that [`ready`](Self::ready) waits for is due, if it waits.
     pub fn due(&self) -> Option<Tick> {
-        Some(self.due).filter(|&due| due > Tick::MIN)
+        Some(self.until).filter(|&due| !self.call.is_in_flight() && due > Tick::MIN)
     }
 
     /// When the attempt in flight has to be cut, where a timeout or a deadline is configured. [`limit`](Self::limit) does
     /// so.
     pub fn cut(&self) -> Option<Tick> {
-        Some(self.cut).filter(|&cut| cut < Tick::MAX)
+        Some(self.until).filter(|&cut| self.call.is_in_flight() && cut < Tick::MAX)
     }
 
     /// What `send` comes to; `None` if it has to be cut first: drop it then, and it counts as unreachable.
@@ -196,12 +234,13 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     /// Takes what may be moved, so that the future of `send` is held once and not twice: pin it where it is made, with
     /// [`pin!`](core::pin::pin).
     pub fn limit<F: Future + Unpin>(&self, send: F) -> Limited<F> {
-        Limited { send, timer: self.cut().map(Timer::at) }
+        Limited { send, cut: self.cut().unwrap_or(Tick::MAX) }
     }
 
     /// Tells what came back from the attempt.
     pub fn reply(&mut self, reply: Reply) {
         self.call.reply(EmbassyClock.now(), reply);
+        self.until = Tick::MIN;
     }
 
     /// The result of the call, given the last result that an attempt had; `None` if that was cut.
@@ -216,9 +255,9 @@ impl<R: Rng, M: RawMutex, W: Tally> Attempts<'_, R, M, W> {
     }
 }
 
-impl<R, M: RawMutex, W: Tally> fmt::Debug for Attempts<'_, R, M, W> {
+impl<R, M: RawMutex, W: Tally, S: Settings> fmt::Debug for Attempts<'_, R, M, W, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempts").field("call", &self.call).field("due", &self.due).finish_non_exhaustive()
+        f.debug_struct("Attempts").field("call", &self.call).field("until", &self.until).finish_non_exhaustive()
     }
 }
 
@@ -227,7 +266,7 @@ impl<R, M: RawMutex, W: Tally> fmt::Debug for Attempts<'_, R, M, W> {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Limited<F> {
     send: F,
-    timer: Option<Timer>,
+    cut: Tick,
 }
 
 impl<F: Future + Unpin> Future for Limited<F> {
@@ -238,9 +277,14 @@ impl<F: Future + Unpin> Future for Limited<F> {
         if let Poll::Ready(output) = Pin::new(&mut self.send).poll(context) {
             return Poll::Ready(Some(output));
         }
-        match &mut self.timer {
-            Some(timer) => Pin::new(timer).poll(context).map(|()| None),
-            None => Poll::Pending,
+        if self.cut == Tick::MAX {
+            return Poll::Pending;
         }
+        if Tick::now() >= self.cut {
+            return Poll::Ready(None);
+        }
+        // A timer of each look, as it is not needed but to be woken by: kept, it would cost as much as the rest of this.
+        let _ = pin!(Timer::at(self.cut)).poll(context);
+        Poll::Pending
     }
 }

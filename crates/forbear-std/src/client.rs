@@ -278,6 +278,7 @@ impl<C, R: Clone, W> Clone for Client<C, R, W> {
 
 impl<C: Clock, R, W: Tally> Handle for Client<C, R, W> {
     type Tally = W;
+    type Settings = forbear::Config;
 
     #[inline]
     fn policy(&self) -> &Policy<W> {

@@ -82,6 +82,7 @@ impl<J, C, R, W> fmt::Debug for Shared<J, C, R, W> {
 
 impl<J, C: Clock, R: Rng + Clone, W: Tally> Handle for Shared<J, C, R, W> {
     type Tally = W;
+    type Settings = forbear::Config;
 
     #[inline]
     fn policy(&self) -> &Policy<W> {

@@ -61,7 +61,7 @@ impl Backoff {
     }
 
     #[inline]
-    const fn cap_micros(self, sends: u32) -> u64 {
+    pub(crate) const fn cap_micros(self, sends: u32) -> u64 {
         if self.base == 0 {
             return 0;
         }

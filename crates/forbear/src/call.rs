@@ -7,13 +7,14 @@ use rand_core::Rng;
 
 use crate::backoff::{micros, part};
 use crate::budget;
-use crate::clock::{Instant, duration, sum};
+use crate::clock::{Instant, duration};
 use crate::config::{Config, Mode};
 use crate::counts::{Counts, Tally};
 use crate::policy::Policy;
 use crate::recovery::{PLAIN, Recovery};
 use crate::reply::{Reply, Retry};
 use crate::report::{Report, Stop};
+use crate::settings::Settings;
 use crate::throttle::{self, K};
 
 /// What a call holds on to for as long as it lasts: the policy, and the time when nobody is there to tell it.
@@ -23,8 +24,11 @@ pub trait Handle {
     /// The memory of the policy.
     type Tally: Tally;
 
+    /// Where the policy has its configuration.
+    type Settings: Settings;
+
     /// The policy of this call.
-    fn policy(&self) -> &Policy<Self::Tally>;
+    fn policy(&self) -> &Policy<Self::Tally, Self::Settings>;
 
     /// The time now, asked only when a call is dropped with an attempt in flight and a
     /// [grace](crate::ConfigBuilder::in_flight_grace) is configured.
@@ -56,8 +60,9 @@ pub trait Handle {
     }
 }
 
-impl<W: Tally> Handle for Policy<W> {
+impl<W: Tally, S: Settings> Handle for Policy<W, S> {
     type Tally = W;
+    type Settings = S;
 
     #[inline]
     fn policy(&self) -> &Self {
@@ -67,9 +72,10 @@ impl<W: Tally> Handle for Policy<W> {
 
 impl<H: Handle + ?Sized> Handle for &H {
     type Tally = H::Tally;
+    type Settings = H::Settings;
 
     #[inline]
-    fn policy(&self) -> &Policy<H::Tally> {
+    fn policy(&self) -> &Policy<H::Tally, H::Settings> {
         (**self).policy()
     }
 
@@ -163,7 +169,7 @@ impl<H: Handle> Call<H> {
 
     /// The same call, but never sent twice, whatever comes back: for what must not be repeated.
     pub fn once(mut self) -> Self {
-        self.progress.most = 1;
+        self.progress.course.most = 1;
         self
     }
 
@@ -174,7 +180,12 @@ impl<H: Handle> Call<H> {
 
     /// How often the call was sent so far.
     pub const fn attempts(&self) -> u32 {
-        self.progress.attempts
+        self.progress.course.attempts
+    }
+
+    /// Whether an attempt was sent and has no answer yet.
+    pub const fn is_in_flight(&self) -> bool {
+        matches!(self.progress.course.phase, Phase::InFlight)
     }
 
     /// What to do now.
@@ -186,7 +197,7 @@ impl<H: Handle> Call<H> {
     pub fn next(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
         let policy = self.handle.policy();
         match self.progress.advance(policy, now, rng) {
-            Action::Send => Step::Send { within: self.progress.within(policy.config(), now) },
+            Action::Send => Step::Send { within: self.progress.course.within(policy.config(), now) },
             Action::Wait(delay) => Step::Wait(delay),
             Action::End => Step::Done(self.progress.report(policy.config())),
         }
@@ -195,7 +206,7 @@ impl<H: Handle> Call<H> {
     /// Tells what came back from the attempt in flight; without one it does nothing.
     #[inline(always)]
     pub fn reply(&mut self, now: Instant, reply: Reply) {
-        self.progress.reply(self.handle.policy(), now, reply);
+        self.progress.course.reply(self.handle.policy(), now, reply);
     }
 
     /// How far the call has come, to [`resume`](Self::resume) it from; whoever does must forget this one.
@@ -223,7 +234,7 @@ impl<H: Handle> Drop for Call<H> {
     // Small enough to be inlined wherever a caller's code may unwind, so that the call need not be in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
-        let Progress { phase, asked, since, stake, .. } = self.progress;
+        let Course { phase, asked, since, stake, .. } = self.progress.course;
         if matches!(phase, Phase::Reserved | Phase::InFlight) {
             self.handle.settle(asked, since, stake);
         }
@@ -253,19 +264,31 @@ enum Phase {
     Over,
 }
 
-/// For [`Progress::asked`]: the attempt was sent while the mode was off.
+/// For [`Course::asked`]: the attempt was sent while the mode was off.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// For [`Progress::stake`]: not an attempt but a reservation is at stake.
+/// For [`Course::stake`]: not an attempt but a reservation is at stake.
 const RESERVED: u8 = PLAIN - 1;
+
+/// For [`Course::wait`]: the reply is never retried, or after the backoff; below that it is a time in microseconds.
+const NEVER: u64 = u64::MAX;
+const BACKOFF: u64 = NEVER - 1;
+
+/// How far a call has come, and the counts that its last decision saw, or the first that shadow mode passed over.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+#[repr(C)]
+pub struct Progress {
+    seen: Counts,
+    course: Course,
+}
 
 /// How far a call has come.
 ///
 /// What few calls come to takes it by value, and its fields stand side by side rather than in the variants of the phase:
-/// so a call that goes well keeps it in registers.
+/// so a call that goes well keeps it in registers. No more than 64 bytes, which devices copy without a call.
 #[derive(Clone, Copy, Debug)]
-#[doc(hidden)]
-pub struct Progress {
+struct Course {
     phase: Phase,
     /// When the first attempt was asked for.
     begun: Instant,
@@ -274,12 +297,11 @@ pub struct Progress {
     accepted: bool,
     /// What the attempt in flight costs the recovery.
     stake: u8,
-    retry: Retry,
+    /// Whether and when the reply may be retried.
+    wait: u64,
     stop: Stop,
     attempts: u32,
     most: u32,
-    /// The counts that the last decision saw, or the first that shadow mode passed over.
-    seen: Counts,
     /// What would have ended the call, were it not for shadow mode.
     shadow: Option<Stop>,
 }
@@ -307,32 +329,20 @@ struct Turn {
 impl Progress {
     #[inline]
     const fn new(config: &Config) -> Self {
-        Self {
-            phase: Phase::New,
-            begun: Instant::ORIGIN,
-            since: Instant::ORIGIN,
-            asked: NOT_COUNTED,
-            accepted: false,
-            stake: PLAIN,
-            retry: Retry::Never,
-            stop: Stop::Abandoned,
-            attempts: 0,
-            most: config.max_attempts,
-            seen: Counts::ZERO,
-            shadow: None,
-        }
+        Self { course: Course::new(config), seen: Counts::ZERO }
     }
 
     #[inline(always)]
-    fn advance<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Action {
-        match self.phase {
+    fn advance<W: Tally, S: Settings>(&mut self, policy: &Policy<W, S>, now: Instant, rng: &mut impl Rng) -> Action {
+        let course = &mut self.course;
+        match course.phase {
             Phase::New => {}
-            Phase::Replied if self.is_final() => return self.end(self.settled()),
+            Phase::Replied if course.is_final() => return course.end(course.settled()),
             _ => {
-                let turn = self.go_on(policy, now, rng);
-                (self.phase, self.stop, self.shadow) = (turn.phase, turn.stop, turn.shadow);
+                let turn = course.go_on(policy, now, rng);
+                (course.phase, course.stop, course.shadow) = (turn.phase, turn.stop, turn.shadow);
                 if turn.phase == Phase::Reserved {
-                    self.stake = RESERVED;
+                    course.stake = RESERVED;
                 }
                 if let Some(seen) = turn.seen {
                     self.seen = seen;
@@ -342,13 +352,43 @@ impl Progress {
                 }
             }
         }
-        self.attempt(policy, now, rng)
+        course.attempt(policy, now, rng, &mut self.seen)
+    }
+
+    /// How the call ended, or how it would if nobody asked it on.
+    #[inline(always)]
+    fn report(&self, config: &Config) -> Report {
+        let course = &self.course;
+        let stop = match course.phase {
+            Phase::Over => course.stop,
+            Phase::Replied if course.is_final() => course.settled(),
+            _ => Stop::Abandoned,
+        };
+        Report::new(stop, course.attempts, self.seen, course.shadow, config)
+    }
+}
+
+impl Course {
+    #[inline]
+    const fn new(config: &Config) -> Self {
+        Self {
+            phase: Phase::New,
+            begun: Instant::ORIGIN,
+            since: Instant::ORIGIN,
+            asked: NOT_COUNTED,
+            accepted: false,
+            stake: PLAIN,
+            wait: NEVER,
+            stop: Stop::Abandoned,
+            attempts: 0,
+            most: config.max_attempts,
+            shadow: None,
+        }
     }
 
     /// What few calls come to: a retry, or a question out of turn. `None` where an attempt is to start.
     #[inline(never)]
-    fn go_on<W: Tally>(mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Turn {
-        let now = now.max(self.since);
+    fn go_on<W: Tally, S: Settings>(mut self, policy: &Policy<W, S>, now: Instant, rng: &mut impl Rng) -> Turn {
         if self.phase == Phase::InFlight {
             self.reply(policy, now, Reply::UNREACHABLE);
         }
@@ -359,10 +399,7 @@ impl Progress {
             Phase::InFlight | Phase::Over => Some(Action::End),
         };
         // A retry is due, after its wait or without one.
-        if action.is_none()
-            && self.phase != Phase::New
-            && self.end_of_time(policy.config()).is_some_and(|end| now > end)
-        {
+        if action.is_none() && self.phase != Phase::New && self.is_late(policy.config(), now, Duration::ZERO) {
             action = Some(self.end_early(policy, Stop::Deadline));
         }
         Turn { action, phase: self.phase, stop: self.stop, shadow: self.shadow, seen }
@@ -370,7 +407,13 @@ impl Progress {
 
     /// Steps 2 to 4: an attempt starts.
     #[inline(always)]
-    fn attempt<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, rng: &mut impl Rng) -> Action {
+    fn attempt<W: Tally, S: Settings>(
+        &mut self,
+        policy: &Policy<W, S>,
+        now: Instant,
+        rng: &mut impl Rng,
+        last: &mut Counts,
+    ) -> Action {
         let (config, window) = (policy.config(), policy.window());
         if self.phase == Phase::New {
             self.begun = now;
@@ -389,7 +432,7 @@ impl Progress {
                 seen.in_flight = window.in_flight(second, config.grace).saturating_sub(1);
             }
             if self.shadow.is_none() {
-                self.seen = seen;
+                *last = seen;
             }
             if config.k.is_some() {
                 let draw = rng.next_u64();
@@ -422,7 +465,7 @@ impl Progress {
 
     /// Step 5: the answer came.
     #[inline(always)]
-    fn reply<W: Tally>(&mut self, policy: &Policy<W>, now: Instant, reply: Reply) {
+    fn reply<W: Tally, S: Settings>(&mut self, policy: &Policy<W, S>, now: Instant, reply: Reply) {
         if self.phase == Phase::InFlight {
             if self.asked != NOT_COUNTED {
                 let (config, window) = (policy.config(), policy.window());
@@ -437,29 +480,32 @@ impl Progress {
                 }
             }
             self.accepted = reply.is_accepted();
-            self.retry = reply.retry();
+            self.wait = match reply.retry() {
+                Retry::Never => NEVER,
+                Retry::Backoff => BACKOFF,
+                Retry::After(wait) => micros(wait).min(BACKOFF - 1),
+            };
             self.phase = Phase::Replied;
         }
     }
 
     /// Step 1, and how long to wait: a reply came, and says whether it may be retried.
-    fn decide<W: Tally>(
+    fn decide<W: Tally, S: Settings>(
         &mut self,
-        policy: &Policy<W>,
+        policy: &Policy<W, S>,
         now: Instant,
         rng: &mut impl Rng,
         seen: &mut Option<Counts>,
     ) -> Option<Action> {
         let (config, window, mode) = (policy.config(), policy.window(), policy.mode());
-        let told = match self.retry {
-            Retry::Never => return Some(self.end(self.settled())),
-            Retry::Backoff => None,
-            Retry::After(wait) => Some(wait),
-        };
+        if self.is_final() {
+            return Some(self.end(self.settled()));
+        }
         if self.attempts >= self.most {
             return Some(self.end(Stop::AttemptsSpent));
         }
-        if told.is_some_and(|wait| config.max_retry_after().is_some_and(|longest| wait > longest)) {
+        let told = self.wait != BACKOFF;
+        if told && self.wait > config.max_retry_after {
             return Some(self.end(Stop::RetryAfter));
         }
 
@@ -480,20 +526,21 @@ impl Progress {
 
         // The generator is the caller's, and may panic.
         let held = Held(self.phase == Phase::Reserved, window);
+        let cap = config.backoff.map_or(0, |backoff| backoff.cap_micros(self.attempts));
         let wait = match (told, config.backoff) {
-            (Some(wait), backoff) if config.retry_after_jitter => {
-                let most = (micros(wait) / 2).max(backoff.map_or(0, |backoff| micros(backoff.cap(self.attempts))));
-                sum(wait, duration(part(most, rng.next_u64())))
+            (true, _) if config.retry_after_jitter => {
+                self.wait.saturating_add(part(cap.max(self.wait / 2), rng.next_u64()))
             }
-            (Some(wait), _) => wait,
-            (None, Some(backoff)) => backoff.delay(self.attempts, rng.next_u64()),
-            (None, None) => Duration::ZERO,
+            (true, _) => self.wait,
+            (false, Some(_)) => part(cap, rng.next_u64()),
+            (false, None) => 0,
         };
         mem::forget(held);
-        if told.is_none() && config.backoff.is_none() {
+        if !told && config.backoff.is_none() {
             return None;
         }
-        if self.end_of_time(config).is_some_and(|end| now.saturating_add(wait) > end) {
+        let wait = duration(wait);
+        if self.is_late(config, now, wait) {
             return Some(self.end_early(policy, Stop::Deadline));
         }
         Some(Action::Wait(wait))
@@ -510,6 +557,11 @@ impl Progress {
         }
     }
 
+    /// Whether what would start after a `wait` would start past the deadline. A clock that steps back stands still.
+    fn is_late(&self, config: &Config, now: Instant, wait: Duration) -> bool {
+        self.end_of_time(config).is_some_and(|end| now.max(self.since).saturating_add(wait) > end)
+    }
+
     /// When the deadline is.
     #[inline]
     fn end_of_time(&self, config: &Config) -> Option<Instant> {
@@ -524,7 +576,7 @@ impl Progress {
     }
 
     /// Ends the call, and gives back the reservation of a retry that will not start.
-    fn end_early<W: Tally>(&mut self, policy: &Policy<W>, stop: Stop) -> Action {
+    fn end_early<W: Tally, S: Settings>(&mut self, policy: &Policy<W, S>, stop: Stop) -> Action {
         if self.phase == Phase::Reserved {
             policy.window().release();
         }
@@ -533,7 +585,7 @@ impl Progress {
 
     #[inline]
     const fn is_final(&self) -> bool {
-        matches!(self.retry, Retry::Never)
+        self.wait == NEVER
     }
 
     /// What a reply that is never retried ends a call with.
@@ -541,23 +593,19 @@ impl Progress {
     const fn settled(&self) -> Stop {
         if self.accepted { Stop::Accepted } else { Stop::Final }
     }
-
-    /// How the call ended, or how it would if nobody asked it on.
-    #[inline]
-    fn report(&self, config: &Config) -> Report {
-        let stop = match self.phase {
-            Phase::Over => self.stop,
-            Phase::Replied if self.is_final() => self.settled(),
-            _ => Stop::Abandoned,
-        };
-        Report::new(stop, self.attempts, self.seen, self.shadow, config)
-    }
 }
 
 /// Steps 2 and 4, where p may be above 0, with what is never throttled and what recovery sends all the same: `None` if the
 /// attempt is refused, else what it costs the recovery.
 #[inline(never)]
-fn throttle<W: Tally>(policy: &Policy<W>, k: K, judged: u32, accepts: u32, asked: u64, draw: u64) -> Option<u8> {
+fn throttle<W: Tally, S: Settings>(
+    policy: &Policy<W, S>,
+    k: K,
+    judged: u32,
+    accepts: u32,
+    asked: u64,
+    draw: u64,
+) -> Option<u8> {
     let config = policy.config();
     if judged < config.min_requests || !throttle::may_reject(judged, accepts, k) {
         return Some(PLAIN);

@@ -196,6 +196,7 @@ const fn limit(micros: u64) -> Option<Duration> {
 
 /// What a policy does with its decisions. It can be changed while calls run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Mode {
     /// Decide, count, and refuse what the throttle or the budget refuses.
     #[default]
@@ -458,7 +459,7 @@ pub struct ConfigError {
 
 /// A refused value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Value {
+pub(crate) enum Value {
     Number(f64),
     Count(u32),
     Time(Duration),
@@ -468,6 +469,11 @@ impl ConfigError {
     /// The field, under the name of the builder's method.
     pub const fn field(&self) -> &'static str {
         self.field
+    }
+
+    #[cfg(feature = "defmt")]
+    pub(crate) const fn value(&self) -> Value {
+        self.value
     }
 
     /// What is allowed.

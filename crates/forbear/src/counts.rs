@@ -4,6 +4,7 @@
 ///
 /// Every number saturates at `u32::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Counts {
     /// Attempts that began within the window: sent, and refused here by the throttle.
     pub requests: u32,

@@ -9,6 +9,8 @@ pub mod call;
 pub mod clock;
 pub mod config;
 pub mod counts;
+#[cfg(feature = "defmt")]
+mod defmt;
 mod double;
 pub mod error;
 pub mod grpc;
@@ -19,6 +21,7 @@ pub mod recovery;
 pub mod reply;
 pub mod report;
 pub mod retrying_client;
+pub mod settings;
 pub mod testing;
 pub mod throttle;
 pub mod window;
@@ -37,6 +40,7 @@ pub use recovery::Recovery;
 pub use reply::{Reply, Retry};
 pub use report::{Report, Stop};
 pub use retrying_client::{Answer, RetryingClient};
+pub use settings::Settings;
 pub use window::Window;
 
 /// The generator trait of this crate's interface, of the version that it needs.

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use crate::clock::Instant;
 use crate::config::{Config, Mode};
 use crate::counts::{Counts, Tally};
+use crate::settings::Settings;
 use crate::throttle;
 use crate::window::Window;
 
@@ -21,21 +22,20 @@ use crate::window::Window;
 /// assert_eq!(policy.counts(Instant::ORIGIN).requests, 0);
 /// assert_eq!(policy.reject_probability(Instant::ORIGIN), 0.0);
 /// ```
-pub struct Policy<W = Window> {
-    config: Config,
-    mode: AtomicU8,
+pub struct Policy<W = Window, S = Config> {
+    settings: S,
+    /// The mode that it was switched to, or [`AS_CONFIGURED`].
+    switched: AtomicU8,
     window: W,
 }
 
-impl<W> Policy<W> {
-    /// A policy that has counted nothing.
-    pub const fn new(config: Config, window: W) -> Self {
-        Self { config, mode: AtomicU8::new(config.mode as u8), window }
-    }
+/// Not switched yet; beside the modes as numbers.
+const AS_CONFIGURED: u8 = u8::MAX;
 
-    /// The configuration.
-    pub const fn config(&self) -> &Config {
-        &self.config
+impl<W, S> Policy<W, S> {
+    /// A policy that has counted nothing.
+    pub const fn new(settings: S, window: W) -> Self {
+        Self { settings, switched: AtomicU8::new(AS_CONFIGURED), window }
     }
 
     /// The memory.
@@ -43,27 +43,37 @@ impl<W> Policy<W> {
         &self.window
     }
 
-    /// What is done with decisions now.
-    pub fn mode(&self) -> Mode {
-        match self.mode.load(Ordering::Relaxed) {
-            0 => Mode::Enforce,
-            1 => Mode::Shadow,
-            _ => Mode::Off,
-        }
-    }
-
     /// Switches what is done with decisions, for every call from its next step on.
     pub fn set_mode(&self, mode: Mode) {
-        self.mode.store(mode as u8, Ordering::Relaxed);
+        self.switched.store(mode as u8, Ordering::Relaxed);
     }
 }
 
-impl<W: Tally> Policy<W> {
+impl<W, S: Settings> Policy<W, S> {
+    /// The configuration.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        self.settings.config()
+    }
+
+    /// What is done with decisions now.
+    #[inline]
+    pub fn mode(&self) -> Mode {
+        match self.switched.load(Ordering::Relaxed) {
+            0 => Mode::Enforce,
+            1 => Mode::Shadow,
+            2 => Mode::Off,
+            _ => self.config().mode,
+        }
+    }
+}
+
+impl<W: Tally, S: Settings> Policy<W, S> {
     /// What the window holds now. Reading expires what has left it.
     pub fn counts(&self, now: Instant) -> Counts {
         let second = now.second();
         let counts = self.window.counts(second);
-        match self.config.grace {
+        match self.config().grace {
             0 => counts,
             grace => Counts { in_flight: self.window.in_flight(second, grace), ..counts },
         }
@@ -76,8 +86,8 @@ impl<W: Tally> Policy<W> {
 
     /// The probability that these counts stand for under this configuration, in 0 to 1.
     pub fn reject_probability_of(&self, counts: Counts) -> f64 {
-        match self.config.k {
-            Some(k) if counts.judged() >= self.config.min_requests => {
+        match self.config().k {
+            Some(k) if counts.judged() >= self.config().min_requests => {
                 throttle::reject_probability(counts.judged(), counts.accepts, k)
             }
             _ => 0.0,
@@ -85,8 +95,8 @@ impl<W: Tally> Policy<W> {
     }
 }
 
-impl<W> fmt::Debug for Policy<W> {
+impl<W, S: Settings> fmt::Debug for Policy<W, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy").field("config", &self.config).field("mode", &self.mode()).finish_non_exhaustive()
+        f.debug_struct("Policy").field("config", self.config()).field("mode", &self.mode()).finish_non_exhaustive()
     }
 }

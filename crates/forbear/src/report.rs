@@ -46,6 +46,7 @@ pub struct Report {
 
 /// What ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Stop {
     /// The backend did the work, or answered what it would always answer.

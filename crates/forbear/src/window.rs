@@ -66,24 +66,8 @@ enum Event {
     Retry,
 }
 
-const EVENTS: [Event; 3] = [Event::Request, Event::Accept, Event::Retry];
-
 /// One counter for each [`Event`].
-struct Each<T> {
-    requests: Cell<T>,
-    accepts: Cell<T>,
-    retries: Cell<T>,
-}
-
-impl<T> Each<T> {
-    const fn of(&self, event: Event) -> &Cell<T> {
-        match event {
-            Event::Request => &self.requests,
-            Event::Accept => &self.accepts,
-            Event::Retry => &self.retries,
-        }
-    }
-}
+type Each<T> = [Cell<T>; 3];
 
 /// `N` buckets of one second each: the current second and the `N - 1` before it.
 ///
@@ -143,11 +127,8 @@ impl<const N: usize, C: Counter> Window<N, C> {
     pub const fn of_len() -> Self {
         const { assert!(N >= 1 && N <= 3_600, "a window has 1 to 3600 seconds") };
         Self {
-            ring: Vec::from_array(
-                [const { Each { requests: Cell::new(C::ZERO), accepts: Cell::new(C::ZERO), retries: Cell::new(C::ZERO) } };
-                    N],
-            ),
-            total: Each { requests: Cell::new(0), accepts: Cell::new(0), retries: Cell::new(0) },
+            ring: Vec::from_array([const { [const { Cell::new(C::ZERO) }; 3] }; N]),
+            total: [const { Cell::new(0) }; 3],
             head: Cell::new(0),
             at: Cell::new(0),
             waiting: Cell::new(0),
@@ -170,20 +151,19 @@ impl<const N: usize, C: Counter> Window<N, C> {
     /// Moves the head to `second`, emptying what leaves the window.
     #[inline(never)]
     fn turn(&self, second: u64) {
-        let gap = second.saturating_sub(self.head.get());
-        for _ in 0..gap.min(N as u64) {
+        let gap = usize::try_from(second.saturating_sub(self.head.get())).map_or(N, |gap| gap.min(N));
+        for _ in 0..gap {
             let at = usize::from(self.at.get()) + 1;
             let at = if at < N { at } else { 0 };
             self.at.set(at as u16); // N is at most 3,600
             if let Some(bucket) = self.ring.get(at) {
-                for event in EVENTS {
-                    let total = self.total.of(event);
-                    total.set(total.get().saturating_sub(bucket.of(event).replace(C::ZERO).number()));
+                for (total, counter) in self.total.iter().zip(bucket) {
+                    total.set(total.get().saturating_sub(counter.replace(C::ZERO).number()));
                 }
             }
         }
-        for age in 0..gap.min(YOUNG as u64) {
-            self.open(second.saturating_sub(age)).set(0);
+        for age in 0..gap.min(YOUNG) {
+            self.open(second.saturating_sub(age as u64)).set(0);
         }
         self.head.set(second);
     }
@@ -201,10 +181,10 @@ impl<const N: usize, C: Counter> Window<N, C> {
     /// Counts `event` in the head's bucket.
     fn count(&self, event: Event) {
         if let Some(bucket) = self.ring.get(usize::from(self.at.get())) {
-            let counter = bucket.of(event);
+            let counter = &bucket[event as usize];
             if counter.get() != C::MAX {
                 counter.set(counter.get().up());
-                let total = self.total.of(event);
+                let total = &self.total[event as usize];
                 total.set(total.get().saturating_add(1));
             }
         }
@@ -241,7 +221,7 @@ impl<const N: usize, C: Counter> Window<N, C> {
     }
 
     fn sum(&self, event: Event) -> u32 {
-        u32::try_from(self.total.of(event).get()).unwrap_or(u32::MAX)
+        u32::try_from(self.total[event as usize].get()).unwrap_or(u32::MAX)
     }
 }
 
@@ -290,11 +270,12 @@ impl<const N: usize, C: Counter> Tally for Window<N, C> {
 
     fn withdraw(&self, asked: u64) {
         if let Some(bucket) = self.bucket(asked) {
-            let counter = &bucket.requests;
+            let counter = &bucket[Event::Request as usize];
             // How far a saturated counter is past its end is not known, so it stays where it is.
             if counter.get() != C::MAX && counter.get() != C::ZERO {
                 counter.set(counter.get().down());
-                self.total.requests.set(self.total.requests.get().saturating_sub(1));
+                let total = &self.total[Event::Request as usize];
+                total.set(total.get().saturating_sub(1));
             }
         }
         self.close(asked);
@@ -328,9 +309,9 @@ impl<const N: usize, C: Counter> fmt::Debug for Window<N, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Window")
             .field("second", &self.head.get())
-            .field("requests", &self.total.requests.get())
-            .field("accepts", &self.total.accepts.get())
-            .field("retries", &self.total.retries.get())
+            .field("requests", &self.sum(Event::Request))
+            .field("accepts", &self.sum(Event::Accept))
+            .field("retries", &self.sum(Event::Retry))
             .field("waiting", &self.waiting.get())
             .finish_non_exhaustive()
     }
@@ -344,8 +325,8 @@ mod tests {
     fn counters_and_sums_stay_at_their_end() {
         let window = Window::<2>::of_len();
         let asked = window.request(5);
-        window.bucket(5).unwrap().requests.set(u32::MAX - 1);
-        window.total.requests.set(u64::from(u32::MAX) - 1);
+        window.bucket(5).unwrap()[Event::Request as usize].set(u32::MAX - 1);
+        window.total[Event::Request as usize].set(u64::from(u32::MAX) - 1);
         for _ in 0..3 {
             window.request(5);
             assert_eq!(window.counts(5).requests, u32::MAX);

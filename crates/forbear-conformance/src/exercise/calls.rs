@@ -135,6 +135,7 @@ struct Client<W> {
 
 impl<W: Tally> Handle for Client<W> {
     type Tally = W;
+    type Settings = forbear::Config;
 
     fn policy(&self) -> &Policy<W> {
         &self.policy

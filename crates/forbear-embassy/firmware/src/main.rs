@@ -21,7 +21,7 @@ use static_cell::StaticCell;
 
 use crate::cloud::{Cloud, Connections};
 use crate::lan9118::Lan9118;
-use crate::sensor::{API_CONFIG, Api, Window};
+use crate::sensor::{Api, Settings, Window};
 
 /// Unique to the device, as a board's own would be.
 const ADDRESS: [u8; 6] = [0x02, 0x00, 0x5E, 0x10, 0x00, 0x01];
@@ -46,7 +46,7 @@ async fn main(spawner: Spawner) {
 
     static API: StaticCell<Api> = StaticCell::new();
     let rng = rand_xoshiro::Xoshiro128PlusPlus::seed_from_u64(seed);
-    let api: &'static Api = API.init(Client::with_window(API_CONFIG, rng, Window::of_len()));
+    let api: &'static Api = API.init(Client::with_window(Settings, rng, Window::of_len()));
 
     scenario::play(spawner, api, cloud).await;
     debug::exit(debug::EXIT_SUCCESS);

@@ -8,7 +8,7 @@ use static_cell::StaticCell;
 
 use crate::cloud::Cloud;
 use crate::say;
-use crate::sensor::{API_CONFIG, Api, SENSORS, Tally, WINDOW_SECONDS, sensor};
+use crate::sensor::{Api, SENSORS, Tally, WINDOW_SECONDS, sensor};
 
 /// One phase.
 pub struct Phase {
@@ -28,19 +28,20 @@ pub type Done = Channel<NoopRawMutex, Tally, SENSORS>;
 /// Long enough for everything to leave the window.
 const WINDOW: Duration = Duration::from_secs(WINDOW_SECONDS as u64);
 
-/// The server is healthy, overloaded, silent, and healthy again. What it was before is forgotten before it falls silent
-/// and before it recovers, so that the window of a phase says something about that phase.
+/// The server is healthy, overloaded, silent, and healthy again. What it was before is forgotten before it falls silent, so
+/// that the window of that phase says something about it; the last phase begins with a window full of silence.
 static PHASES: [Phase; 4] = [
     Phase { name: "healthy", idle: Duration::from_ticks(0), calls: 10, every: Duration::from_millis(50) },
     Phase { name: "overloaded", idle: Duration::from_ticks(0), calls: 100, every: Duration::from_millis(40) },
     Phase { name: "silent", idle: WINDOW, calls: 25, every: Duration::from_millis(100) },
-    Phase { name: "recovered", idle: WINDOW, calls: 20, every: Duration::from_millis(50) },
+    Phase { name: "recovered", idle: Duration::from_ticks(0), calls: 80, every: Duration::from_millis(50) },
 ];
 
 /// Plays all phases and reports them.
 pub async fn play(spawner: Spawner, api: &'static Api, cloud: impl Fn() -> Cloud) {
-    let ratio = API_CONFIG.retry_ratio().expect("there is a budget");
-    let most = API_CONFIG.max_attempts();
+    let config = api.policy().config();
+    let ratio = config.retry_ratio().expect("there is a budget");
+    let most = config.max_attempts();
     say!("start tick_ms={} window_s={WINDOW_SECONDS} retry_ratio={ratio} max_attempts={most}", 1_000 / TICK_HZ);
     static DONE: StaticCell<Done> = StaticCell::new();
     let done: &'static Done = DONE.init(Done::new());

@@ -8,7 +8,7 @@ use core::time::Duration;
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_time::{Instant, Timer};
 use forbear_embassy::Client;
-use forbear_embassy::forbear::{self, Config, Error, Reply, Stop};
+use forbear_embassy::forbear::{self, Config, Error, Recovery, Reply, Stop, settings};
 use heapless::String;
 use rand_xoshiro::Xoshiro128PlusPlus;
 
@@ -25,17 +25,18 @@ pub const WINDOW_SECONDS: usize = 10;
 pub type Window = forbear::Window<WINDOW_SECONDS, u16>;
 
 /// One for all sensors: they call the same backend.
-pub type Api = Client<Xoshiro128PlusPlus, NoopRawMutex, Window>;
+pub type Api = Client<Xoshiro128PlusPlus, NoopRawMutex, Window, Settings>;
 
-/// What a service should run, but without jitter on top of Retry-After, so that a run can show that it is kept to the
-/// tick.
-pub const API_CONFIG: Config = forbear::config!(
-    Config::resilient()
+settings! {
+    /// What a service should run, but without jitter on top of Retry-After, so that a run can show that it is kept to the
+    /// tick, and with a recovery as quick as the window is short.
+    pub struct Settings = Config::resilient()
         .to_builder()
         .attempt_timeout(Duration::from_millis(1_500))
         .deadline(Duration::from_secs(10))
+        .recovery(Recovery::new(1, 8).expect("within range"))
         .retry_after_jitter(false)
-);
+}
 
 /// What one phase came to, for one sensor.
 #[derive(Clone, Copy, Default)]

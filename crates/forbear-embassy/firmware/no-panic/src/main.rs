@@ -100,6 +100,7 @@ struct Client<W>(Policy<W>);
 
 impl<W: Tally> Handle for Client<W> {
     type Tally = W;
+    type Settings = forbear::Config;
 
     fn policy(&self) -> &Policy<W> {
         &self.0

@@ -1,0 +1,33 @@
+//! Sends once a second through forbear with all that `resilient` has, which is a constant.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+use embassy_executor::Spawner;
+use embassy_time::Timer;
+use forbear_embassy::forbear::{Config, Reply, Window, settings};
+use forbear_embassy::{Client, NoopRawMutex};
+use forbear_size::{Radio, generator};
+use rand_xoshiro::Xoshiro128PlusPlus;
+use static_cell::StaticCell;
+
+settings! { struct Cloud = Config::resilient().to_builder().k(1.7) }
+
+#[embassy_executor::main]
+async fn main(_spawner: Spawner) {
+    let mut radio = Radio::start();
+    static API: StaticCell<Client<Xoshiro128PlusPlus, NoopRawMutex, Window, Cloud>> = StaticCell::new();
+    let api = API.init(Client::new(Cloud, generator()));
+    loop {
+        let answer = api.call(
+            async || radio.send().await,
+            |result| match result {
+                Ok(_) => Reply::ACCEPTED,
+                Err(_) => Reply::OVERLOADED,
+            },
+        );
+        black_box(answer.await.is_ok());
+        Timer::after_ticks(32_768).await;
+    }
+}
