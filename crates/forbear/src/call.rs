@@ -339,7 +339,10 @@ impl Progress {
             Phase::New => {}
             Phase::Replied if course.is_final() => return course.end(course.settled()),
             _ => {
-                let turn = course.go_on(policy, now, rng);
+                // What it leaves behind should the caller's generator panic is its own to settle.
+                let before = *course;
+                course.phase = Phase::Over;
+                let turn = before.go_on(policy, now, rng);
                 (course.phase, course.stop, course.shadow) = (turn.phase, turn.stop, turn.shadow);
                 if turn.phase == Phase::Reserved {
                     course.stake = RESERVED;
@@ -512,7 +515,11 @@ impl Course {
         self.phase = Phase::Unreserved;
         if mode != Mode::Off {
             let second = now.second();
-            if let Err(counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests)) {
+            if let Err(mut counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests))
+            {
+                if config.grace > 0 {
+                    counts.in_flight = window.in_flight(second, config.grace);
+                }
                 *seen = self.shadow.is_none().then_some(counts);
                 if mode == Mode::Enforce {
                     return Some(self.end(Stop::Budget));
