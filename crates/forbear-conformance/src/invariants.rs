@@ -7,6 +7,8 @@ use core::time::Duration;
 
 use forbear::{Backoff, Config, Counts, Instant, Mode, Reply, Report, Retry, Step, Stop, Tally};
 
+use crate::oracle::told_wait;
+
 /// After an idle window every count of it is zero, whatever the window held; what waits goes on waiting.
 pub fn everything_expires(tally: &impl Tally, later: u64) {
     let waiting = tally.counts(later).waiting;
@@ -54,11 +56,12 @@ fn wait_is_within_bounds(config: &Config, retry: Retry, sent: u32, wait: Duratio
         Retry::Never => panic!("a wait without a reply that may be retried"),
         Retry::Backoff => assert!(wait <= cap, "{wait:?} is above the cap of {cap:?}"),
         Retry::After(told) if config.retry_after_jitter() => {
+            let told = told_wait(told);
             assert!(wait >= told, "{wait:?} is shorter than the {told:?} that were asked for");
             let most = told.saturating_add(cap.max(told / 2)).saturating_add(Duration::from_micros(1));
             assert!(wait <= most, "{wait:?} is too long for {told:?}");
         }
-        Retry::After(told) => assert_eq!(wait, told, "not what was asked for"),
+        Retry::After(told) => assert_eq!(wait, told_wait(told), "not what was asked for"),
     }
     if let (Retry::After(told), Some(longest)) = (retry, config.max_retry_after()) {
         assert!(told <= longest, "waits {told:?}, longer than {longest:?}");

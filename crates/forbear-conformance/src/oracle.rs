@@ -280,7 +280,7 @@ impl Client for Retrying {
                 return Ended { outcome, attempts: Some(sends) };
             }
             let delay = match reply.retry() {
-                Retry::After(told) => told,
+                Retry::After(told) => told_wait(told),
                 _ => Duration::from_secs_f64(unit(self.rng.next_u64()) * max.min(base * 2f64.powi(sends as i32 - 1))),
             };
             self.clock.sleep(delay);
@@ -291,6 +291,12 @@ impl Client for Retrying {
     fn observed(&self) -> Observed {
         Observed::default()
     }
+}
+
+/// A wait that a server asked for, in whole microseconds, rounded up: all but the last two of those that a `u64` holds.
+pub fn told_wait(told: Duration) -> Duration {
+    let micros = told.as_nanos().div_ceil(1_000).min(u128::from(u64::MAX - 2));
+    Duration::from_micros(micros as u64)
 }
 
 /// What recovery goes by: when the last send was, what was refused here since, the jitter of the wait, and how often it
@@ -588,7 +594,11 @@ impl Call {
         let unheld = now;
         let now = unheld.max(self.since);
         let reserved = world.mode != Mode::Off;
-        if reserved && let Err(counts) = world.window.reserve(now.second(), budget(world.config)) {
+        if reserved && let Err(mut counts) = world.window.reserve(now.second(), budget(world.config)) {
+            let p = world.config.k().map_or(0.0, |k| reject_probability(counts.requests, counts.accepts, k));
+            if world.grace() > 0 && p > 0.0 {
+                counts.in_flight = world.window.in_flight(now.second(), world.grace());
+            }
             if self.shadow.is_none() {
                 self.counts = counts;
             }
@@ -611,10 +621,11 @@ impl Call {
         };
         let wait = match (reply.retry(), cap) {
             (Retry::After(told), cap) if world.config.retry_after_jitter() => {
-                let told_micros = told.as_nanos().div_ceil(1_000).min(u128::from(u64::MAX));
-                told.saturating_add(uniform((told_micros / 2).max(cap.unwrap_or(0))))
+                let told = told_wait(told);
+                told.saturating_add(uniform((told.as_micros() / 2).max(cap.unwrap_or(0))))
+                    .min(Duration::from_micros(u64::MAX))
             }
-            (Retry::After(told), _) => told,
+            (Retry::After(told), _) => told_wait(told),
             (_, Some(cap)) => uniform(cap),
             (_, None) => return self.start(world, unheld, Some(reserved), rng),
         };

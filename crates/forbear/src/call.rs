@@ -517,7 +517,7 @@ impl Course {
             let second = now.second();
             if let Err(mut counts) = window.reserve(second, |retries, requests| allows_retry(config, retries, requests))
             {
-                if config.grace > 0 {
+                if config.k.is_some() && config.grace > 0 {
                     counts.in_flight = window.in_flight(second, config.grace);
                 }
                 *seen = self.shadow.is_none().then_some(counts);

@@ -42,7 +42,7 @@ pub enum Retry {
     Never,
     /// After a backoff.
     Backoff,
-    /// After just this long, as the server said: no jitter, no cap.
+    /// After just this long, as the server said: no jitter, no cap. Rounded up to a microsecond, and at most 584,000 years.
     After(Duration),
 }
 
