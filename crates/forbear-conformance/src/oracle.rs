@@ -591,8 +591,6 @@ impl Call {
             return self.end(Stop::RetryAfter);
         }
 
-        let unheld = now;
-        let now = unheld.max(self.since);
         let reserved = world.mode != Mode::Off;
         if reserved && let Err(mut counts) = world.window.reserve(now.second(), budget(world.config)) {
             let p = world.config.k().map_or(0.0, |k| reject_probability(counts.requests, counts.accepts, k));
@@ -627,8 +625,9 @@ impl Call {
             }
             (Retry::After(told), _) => told_wait(told),
             (_, Some(cap)) => uniform(cap),
-            (_, None) => return self.start(world, unheld, Some(reserved), rng),
+            (_, None) => return self.start(world, now, Some(reserved), rng),
         };
+        let now = now.max(self.since);
         if self.deadline(world).is_some_and(|deadline| now.saturating_add(wait) > deadline) {
             if reserved {
                 world.window.release();
