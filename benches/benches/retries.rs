@@ -34,7 +34,7 @@ fn retry() -> Case<'static> {
     let client = Client::new(config.build().expect("all are allowed"));
     Case::new("one retry of a call: reply told, decided, counted, sent", move |bencher| {
         client.policy().window().answer(0, client.time().second(), true);
-        let mut call = Call::new(&client);
+        let mut call = Call::new(black_box(&client));
         let mut rng = ThreadRng;
         let Step::Send { .. } = call.next(client.time(), &mut rng) else { panic!("the first attempt is sent") };
         bencher.iter(|| {
@@ -53,6 +53,7 @@ fn reserve_and_count() -> Case<'static> {
         window.request(SystemClock.coarse().second());
         bencher.iter(|| {
             let second = SystemClock.coarse().second();
+            let window = black_box(&window);
             window.reserve(second, |retries, requests| allows_retry(retries, requests, ratio)).expect("allowed");
             window.retry(second)
         });
@@ -62,7 +63,7 @@ fn reserve_and_count() -> Case<'static> {
 fn withdraw() -> Case<'static> {
     let budget = TpsBudget::new(Duration::from_secs(10), i32::MAX as u32 - 1, 0.1);
     Case::new("tower: TpsBudget::withdraw", move |bencher| {
-        bencher.iter(|| assert!(budget.withdraw(), "the reserve suffices"));
+        bencher.iter(|| assert!(black_box(&budget).withdraw(), "the reserve suffices"));
     })
 }
 
