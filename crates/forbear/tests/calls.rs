@@ -203,9 +203,11 @@ fn a_reply_counts_once_and_only_for_an_attempt_in_flight() {
     let policy = policy(Config::overload().to_builder());
     let mut call = Call::new(&policy);
     call.reply(START, Reply::ACCEPTED);
-    assert_eq!(policy.counts(START), Counts::ZERO);
+    assert_eq!((policy.counts(START), call.is_in_flight()), (Counts::ZERO, false));
     send(&mut call, START);
+    assert!(call.is_in_flight());
     call.reply(START, Reply::TRANSIENT.once());
+    assert!(!call.is_in_flight());
     call.reply(START, Reply::OVERLOADED);
     assert_eq!(policy.counts(START), Counts { requests: 1, accepts: 1, ..Counts::ZERO });
     assert_eq!(end(&mut call, START).stop, Stop::Accepted);
