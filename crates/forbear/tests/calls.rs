@@ -143,6 +143,17 @@ fn a_server_may_ask_for_as_long_as_is_allowed() {
 }
 
 #[test]
+fn the_longest_wait_that_a_server_can_ask_for_is_a_wait() {
+    for asked in [Duration::from_micros(u64::MAX - 2), Duration::from_micros(u64::MAX), Duration::MAX] {
+        let policy = policy(generous());
+        let mut call = Call::new(&policy);
+        send(&mut call, START);
+        call.reply(START, Reply::OVERLOADED.after(asked));
+        assert_eq!(next(&mut call, START), Step::Wait(Duration::from_micros(u64::MAX - 2)), "{asked:?}");
+    }
+}
+
+#[test]
 fn jitter_on_top_of_what_a_server_asks_for_is_half_of_it_or_the_cap() {
     let waits = |builder: ConfigBuilder, asked: u64, draw: u64| {
         let policy = policy(builder.retry_after_jitter(true));
@@ -194,6 +205,20 @@ fn a_floor_of_retries_is_allowed_whatever_the_ratio_says() {
     let report = end(&mut call, START);
     assert_eq!((report.stop, report.attempts, report.counts.retries), (Stop::Budget, 3, 2));
     assert_eq!(report.counts, Counts { requests: 3, retries: 2, ..Counts::ZERO });
+}
+
+#[test]
+fn a_spent_budget_tells_what_is_in_flight_where_there_is_a_grace() {
+    let plain = Config::overload().to_builder().retry_ratio(0.0);
+    for (builder, in_flight) in [(plain, 0), (plain.in_flight_grace(SECOND), 1)] {
+        let policy = policy(builder);
+        let (mut other, mut call) = (Call::new(&policy), Call::new(&policy));
+        send(&mut other, START);
+        send(&mut call, START);
+        call.reply(START, Reply::OVERLOADED);
+        let report = end(&mut call, START);
+        assert_eq!((report.stop, report.counts.requests, report.counts.in_flight), (Stop::Budget, 2, in_flight));
+    }
 }
 
 // Replies
