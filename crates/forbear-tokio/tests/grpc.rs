@@ -12,7 +12,7 @@ use forbear_tokio::{Client, Config, Reply, Report, Stop};
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::BodyExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 use tonic::client::Grpc as TonicClient;
 use tonic::transport::{Channel, Endpoint};
@@ -33,6 +33,14 @@ const PATH: &str = "/test.Test/Ask";
 struct Text {
     #[prost(string, tag = "1")]
     text: String,
+}
+
+/// A port that is taken, and on which nobody listens: what connects to it is refused for as long as the socket is held.
+fn unheard() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// What the server does with a call.
@@ -412,7 +420,7 @@ async fn an_attempt_without_an_answer_is_cut() {
 
 #[tokio::test]
 async fn a_connection_that_cannot_be_made_is_tried_again_whatever_the_method() {
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (_held, address) = unheard();
     let client = Client::new(WILLING);
     let status = ask(&layered(&client, Grpc::new(), channel(address))).await.unwrap_err();
     assert!(refusal(&status).is_none());

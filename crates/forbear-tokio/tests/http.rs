@@ -20,7 +20,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 use tower::{Layer, ServiceExt};
 
@@ -41,6 +41,14 @@ where
 
 fn layered(client: &Client, http: Http) -> Forbear<HttpClient<Full<Bytes>>, Http> {
     ForbearLayer::new(client.clone(), http).layer(http_client())
+}
+
+/// A port that is taken, and on which nobody listens: what connects to it is refused for as long as the socket is held.
+fn unheard() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// What arrived of a request.
@@ -425,7 +433,7 @@ mod without_a_response {
 
     #[tokio::test]
     async fn a_connection_that_cannot_be_made_is_tried_again_whatever_the_method() {
-        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (_held, address) = unheard();
         for uri in [format!("http://{address}/"), "http://no-such-host.invalid/".into()] {
             let client = Client::new(WILLING);
             let request = Request::post(&uri).body(Full::default()).unwrap();
@@ -626,7 +634,7 @@ mod with_reqwest {
 
     #[tokio::test]
     async fn a_connection_that_cannot_be_made_is_tried_again_whatever_the_method() {
-        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (_held, address) = unheard();
         let (http, client) = (reqwest::Client::new(), Client::new(WILLING));
         let service = ForbearLayer::new(client.clone(), Http::new()).layer(http.clone());
         let error = send(&service, http.post(format!("http://{address}/")).build().unwrap()).await.unwrap_err();
@@ -637,7 +645,7 @@ mod with_reqwest {
     /// The first hop has done the work, and only the second can't be reached.
     #[tokio::test]
     async fn what_a_redirect_hides_is_not_sent_again_where_that_is_said() {
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (_held, nobody) = unheard();
         for (http_protocol, sent) in [(Http::new().follows_redirects(true), 1), (Http::new(), 3)] {
             let server = Server::start(move |_| {
                 let location = format!("http://{nobody}/order/1");
