@@ -1,8 +1,11 @@
 //! The lock-free window under loom: every interleaving of two threads, and those of few preemptions where there are more.
 //!
-//! `cargo xtask loom` runs the models and lists their executions. Each of them checks what the window holds when all have
-//! finished, second by second, and that the runs came to just the outcomes that the race can have: a model that never gets
-//! to the race it is about fails.
+//! `cargo xtask loom` runs the models and lists their executions. Two of two threads come to no end within minutes, and are
+//! bounded as those of three are: a whole attempt beside another one of the next second, and beside a reservation there. Each
+//! has an exhaustive one beside it in which the other thread does less.
+//!
+//! Each of them checks what the window holds when all have finished, second by second, and that the runs came to just the
+//! outcomes that the race can have: a model that never gets to the race it is about fails.
 //!
 //! A pass is no proof. Loom takes sequentially consistent accesses for weaker ones (there are none here) and does not
 //! let a load see a store that comes later; `tests/stress.rs` runs real threads, also under a thread sanitizer.
@@ -26,6 +29,9 @@
 //! | a reservation has no sequence | `retry_and_reserve_reserve` |
 //! | reserve: what waits is read after the sums | `retry_reserve` |
 //! | retry: stops waiting before it is counted | `retry_reserve` |
+//! | pace: a load and a store instead of an exchange | `extra_extra`, `extra_accepted`, `extra_refused` |
+//! | pace: an exchange that failed is not tried again | `extra_extra`, `extra_accepted`, `extra_refused` |
+//! | an extra send that is accepted does not get its stake back | `extra_accepted` |
 //! | relaxed: the exchange that counts, or that seals | `attempt_recycling` |
 //! | relaxed: the exchange of a new second, or a new generation | `undo_sealed_roll_over` |
 //! | relaxed: the exchange that reserves | `retry_and_reserve_reserve`, `reserve_reserve` |
@@ -37,7 +43,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeSet;
 use std::sync::{Arc as Shared, Mutex};
 
-use forbear::{AtomicWindow, Tally};
+use forbear::testing::ScriptedRng;
+use forbear::{AtomicWindow, Call, Config, Counts, Handle, Instant, Policy, Recovery, Reply, Step, Tally, Window};
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
@@ -188,7 +195,7 @@ fn attempt_attempt() {
 #[test]
 fn attempt_roll_over() {
     let outcomes = [(10, 1, 1), (10, 1, 2), (11, 1, 1), (11, 1, 2), (11, 2, 1)];
-    model("attempt/roll-over", Some(2), &outcomes, |swapped| {
+    model("attempt/roll-over", Some(3), &outcomes, |swapped| {
         let window = window::<2>();
         window.request(10);
         let attempt = |window: &AtomicWindow<2>| {
@@ -198,6 +205,22 @@ fn attempt_roll_over() {
         let later = |window: &AtomicWindow<2>| window.attempt(11, false).0.requests;
         let ((asked, seen), seen_later) = race(&window, swapped, attempt, later);
         settles(&window, 11, &[10, asked, 11]);
+        (asked, seen, seen_later)
+    });
+}
+
+#[test]
+fn attempt_read_roll_over() {
+    let outcomes = [(10, 1, 1), (10, 1, 2), (11, 1, 1), (11, 1, 2)];
+    model("attempt/roll-over that reads", None, &outcomes, |swapped| {
+        let window = window::<2>();
+        window.request(10);
+        let attempt = |window: &AtomicWindow<2>| {
+            let (counts, asked) = window.attempt(10, false);
+            (asked, counts.requests)
+        };
+        let ((asked, seen), seen_later) = race(&window, swapped, attempt, |window| window.requests(11));
+        settles(&window, 11, &[10, asked]);
         (asked, seen, seen_later)
     });
 }
@@ -358,8 +381,23 @@ fn retry_reserve() {
 
 #[test]
 fn attempt_reserve() {
-    model("attempt of a retry/reserve", Some(2), &[10, 11], |swapped| {
+    model("attempt of a retry/reserve", Some(3), &[10, 11], |swapped| {
         retry_while_reserved(swapped, |window| window.attempt(10, true).1)
+    });
+}
+
+#[test]
+fn attempt_reserve_now() {
+    model("attempt of a retry/reserve in its second", None, &[()], |swapped| {
+        let window = window::<1>();
+        window.request(10);
+        window.reserve(10, below(1)).unwrap();
+        let reserve = |window: &AtomicWindow<1>| {
+            assert!(window.reserve(10, below(1)).is_err(), "the unit is either waiting or counted");
+        };
+        race(&window, swapped, |window| window.attempt(10, true).1, reserve);
+        let counts = window.counts(10);
+        assert_eq!((counts.requests, counts.retries, counts.waiting), (2, 1, 0));
     });
 }
 
@@ -453,6 +491,144 @@ fn answer_refuse() {
         race(&window, swapped, answer, move |window| window.refuse(asked));
         assert_eq!(window.in_flight(10, 1), 0);
         assert_eq!(window.counts(10).requests, 2);
+    });
+}
+
+/// Of a window nothing but the word of the recovery; whatever draws low, the formula refuses.
+struct Paced<W>(W);
+
+impl<W: Tally> Tally for Paced<W> {
+    fn counts(&self, _: u64) -> Counts {
+        Counts { requests: 1_000, ..Counts::ZERO }
+    }
+
+    fn in_flight(&self, _: u64, _: u8) -> u32 {
+        0
+    }
+
+    fn request(&self, second: u64) -> u64 {
+        second
+    }
+
+    fn refuse(&self, _: u64) {}
+
+    fn answer(&self, _: u64, _: u64, _: bool) {}
+
+    fn withdraw(&self, _: u64) {}
+
+    fn reserve(&self, _: u64, _: impl Fn(u32, u32) -> bool) -> Result<(), Counts> {
+        Ok(())
+    }
+
+    fn retry(&self, second: u64) -> u64 {
+        second
+    }
+
+    fn release(&self) {}
+
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
+        self.0.pace(change)
+    }
+}
+
+/// A client whose extra sends are paced.
+struct Recovering<W>(Arc<Policy<Paced<W>>>);
+
+impl<W> Clone for Recovering<W> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<W: Tally> Handle for Recovering<W> {
+    type Tally = Paced<W>;
+    type Settings = Config;
+
+    fn policy(&self) -> &Policy<Paced<W>> {
+        &self.0
+    }
+}
+
+impl<W: Tally + 'static> Recovering<W> {
+    /// At the slowest it waits 64 seconds, three quarters of 86, and for three quarters of so many attempts.
+    fn new(window: W, attempts: u16) -> Self {
+        let config = Config::overload().to_builder().recovery(Recovery::new(86, attempts).unwrap()).build().unwrap();
+        Self(Arc::new(Policy::new(config, Paced(window))))
+    }
+
+    /// An attempt that the formula refuses: the call, if it is sent all the same.
+    fn extra(&self, second: u64) -> Option<Call<Self>> {
+        let mut call = Call::new(self.clone());
+        matches!(call.next(Instant::from_secs(second), &mut ScriptedRng::new(&[0])), Step::Send { .. }).then_some(call)
+    }
+
+    /// After so many extra sends, one in each hundred seconds, that nobody has answered: the level is 16, 13, 10, 7, 4, 1
+    /// and then 0. The last of them comes back.
+    fn after(self, sends: u64) -> (Self, Option<Call<Self>>) {
+        let last = (1..=sends).fold(None, |_, send| Some(self.extra(send * 100).expect("it is due")));
+        (self, last)
+    }
+
+    /// The seconds until the next extra send is due that waits for no attempts: 64, halved as often as the level says.
+    fn wait(&self, last: u64) -> u64 {
+        let word = self.0.window().pace(|word| (word, word));
+        let copy = Recovering::new(Window::<1>::of_len(), 1);
+        copy.0.window().pace(|_| ((), word));
+        (0..).find(|wait| copy.extra(last + wait).is_some()).unwrap()
+    }
+}
+
+/// Two threads with one such client.
+fn recover<A: 'static, B: 'static>(
+    client: &Recovering<AtomicWindow<1>>,
+    swapped: bool,
+    a: impl FnOnce(&Recovering<AtomicWindow<1>>) -> A + 'static,
+    b: impl FnOnce(&Recovering<AtomicWindow<1>>) -> B + 'static,
+) -> (A, B) {
+    let other = client.clone();
+    if swapped {
+        let a = thread::spawn(move || a(&other));
+        let b = b(client);
+        (a.join().unwrap(), b)
+    } else {
+        let b = thread::spawn(move || b(&other));
+        (a(client), b.join().unwrap())
+    }
+}
+
+#[test]
+fn extra_extra() {
+    model("extra send/extra send", None, &[(false, true), (true, false)], |swapped| {
+        let (client, _) = Recovering::new(AtomicWindow::of_len(), 1).after(6);
+        let extra = |client: &Recovering<_>| client.extra(700).is_some();
+        let sent = recover(&client, swapped, extra, extra);
+        assert!(client.extra(763).is_none() && client.wait(700) == 64, "one is sent in each wait");
+        sent
+    });
+}
+
+#[test]
+fn extra_accepted() {
+    model("extra send/accepted answer to another", None, &[4, 16], |swapped| {
+        let (client, mut sent) = Recovering::new(AtomicWindow::of_len(), 1).after(5);
+        let accept = |mut call: Call<_>| call.reply(Instant::from_secs(600), Reply::ACCEPTED);
+        let answer = move |_: &Recovering<_>| accept(sent.take().unwrap());
+        let ((), extra) = recover(&client, swapped, answer, |client| client.extra(600));
+        // The level was 1. An accept adds 1 to it and the stake of 3; the other one stakes 3 after that, and 1 before it.
+        let wait = client.wait(600);
+        accept(extra.expect("it is due"));
+        assert_eq!(client.wait(600), 1, "both accepts have given back what was staked, and 1");
+        wait
+    });
+}
+
+#[test]
+fn extra_refused() {
+    model("refused attempt/refused attempt", None, &[()], |swapped| {
+        let (client, _) = Recovering::new(AtomicWindow::of_len(), 4).after(6);
+        let refused = |client: &Recovering<_>| assert!(client.extra(601).is_none());
+        recover(&client, swapped, refused, refused);
+        assert!(client.extra(700).is_some(), "the third attempt is due, if both of the first are counted");
     });
 }
 
