@@ -6,23 +6,27 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use forbear::budget::{self, RetryRatio};
 use forbear::testing::ScriptedRng;
-use forbear::{AtomicWindow, Call, Config, Instant, Policy, Reply, Step, Stop, Tally};
+use forbear::{AtomicWindow, Call, Config, Instant, Policy, Recovery, Reply, Step, Stop, Tally};
 
 const THREADS: u64 = 4;
 /// The seconds begin here, so that a clock may lag.
 const START: u64 = 100;
 
-/// Runs `body` on every thread and joins them all.
+/// Runs `body` on every thread, all at once, and joins them.
 fn on_threads<T: Send + 'static>(body: impl Fn(Draws) -> T + Clone + Send + 'static) -> Vec<T> {
+    let start = Arc::new(Barrier::new(THREADS as usize));
     let threads: Vec<_> = (0..THREADS)
         .map(|seed| {
-            let body = body.clone();
-            thread::spawn(move || body(Draws(seed)))
+            let (body, start) = (body.clone(), start.clone());
+            thread::spawn(move || {
+                start.wait();
+                body(Draws(seed))
+            })
         })
         .collect();
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -302,4 +306,90 @@ fn calls_count_what_they_report() {
     assert_eq!((counts.requests, counts.accepts, counts.retries), told);
     assert_eq!(counts.waiting, 0);
     assert!(budget::allows_retry(counts.retries - 1, counts.requests, RetryRatio::DEFAULT), "{counts:?}");
+}
+
+/// The specification with extra sends paced, over K = 0: the formula refuses every draw of nothing once a request is
+/// counted, as one is here.
+fn recovering(recovery: Recovery) -> &'static Policy<AtomicWindow> {
+    let config = Config::overload().to_builder().k(0.0).max_attempts(1).recovery(recovery).build().unwrap();
+    let policy: &'static Policy<_> = Box::leak(Box::new(Policy::new(config, AtomicWindow::new())));
+    policy.window().request(START);
+    policy
+}
+
+/// A call that the formula refuses, or not.
+fn call(
+    policy: &'static Policy<AtomicWindow>,
+    now: Instant,
+    refused: bool,
+) -> Option<Call<&'static Policy<AtomicWindow>>> {
+    let mut call = Call::new(policy);
+    let draw = [if refused { 0 } else { u64::MAX }];
+    matches!(call.next(now, &mut ScriptedRng::new(&draw)), Step::Send { .. }).then_some(call)
+}
+
+/// Every attempt counts for the wait, so what several threads are sent is what one would be.
+#[test]
+fn without_an_accept_one_of_so_many_attempts_is_sent() {
+    const STEPS: u64 = 400_000;
+    // Three quarters of 32 attempts, whatever the time.
+    let recovery = Recovery::new(1, 32).unwrap();
+    let sent_of =
+        |policy, steps| (0..steps).filter(|_| call(policy, Instant::from_secs(START), true).is_some()).count();
+    let alone = sent_of(recovering(recovery), THREADS * STEPS);
+    assert!((THREADS * STEPS / 24..THREADS * STEPS / 24 + 6).contains(&(alone as u64)), "{alone}");
+    let policy = recovering(recovery);
+    assert_eq!(on_threads(move |_| sent_of(policy, STEPS)).into_iter().sum::<usize>(), alone);
+}
+
+#[test]
+fn without_an_accept_one_is_sent_in_each_wait() {
+    let (sent, _, waits) = extra_sends(u64::MAX, 0);
+    assert!((waits..=waits + 6).contains(&sent), "{sent} in {waits} waits");
+}
+
+#[test]
+fn extra_sends_without_an_accept_are_no_more_than_accepts_and_waits() {
+    for accepted_of_hundred in [0, 10, 30, 45, 60, 90] {
+        for plain_one_in in [5, u64::MAX] {
+            let (unaccepted, accepts, waits) = extra_sends(plain_one_in, accepted_of_hundred);
+            let most = accepts + waits + 6;
+            assert!(unaccepted <= most, "{unaccepted}, at the most {most}, at {accepted_of_hundred} %");
+        }
+    }
+}
+
+/// Calls that the formula refuses, but for one in so many, of which so many in a hundred are accepted, by threads whose
+/// clocks lag. Returns the extra sends without an accept, the accepts of all sends, and how many full waits there were.
+fn extra_sends(plain_one_in: u64, accepted_of_hundred: u64) -> (u64, u64, u64) {
+    const LOOKS_PER_SECOND: u64 = 20;
+    const STEPS: u64 = 20_000;
+    // Three quarters of two seconds and of one attempt: a full wait is a second.
+    let policy = recovering(Recovery::new(2, 1).unwrap());
+    let clock = LaggingClock::new(LOOKS_PER_SECOND);
+    let sums = on_threads(move |mut draws| {
+        let (mut unaccepted, mut accepts, mut in_flight) = (0, 0, Vec::new());
+        for _ in 0..STEPS {
+            let plain = draws.below(plain_one_in) == 0;
+            let now = Instant::from_secs(clock.second(&mut draws));
+            if let Some(call) = call(policy, now, !plain) {
+                unaccepted += u64::from(!plain);
+                in_flight.push((call, plain));
+            }
+            // An answer takes a while, and some never come.
+            if in_flight.len() as u64 > draws.below(8) {
+                let (mut call, plain) = in_flight.swap_remove(0);
+                if draws.below(100) < accepted_of_hundred {
+                    call.reply(now, Reply::ACCEPTED);
+                    unaccepted -= u64::from(!plain);
+                    accepts += 1;
+                } else if draws.below(2) == 0 {
+                    call.reply(now, Reply::OVERLOADED);
+                }
+            }
+        }
+        (unaccepted, accepts)
+    });
+    let (unaccepted, accepts) = sums.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    (unaccepted, accepts, THREADS * STEPS / LOOKS_PER_SECOND)
 }
