@@ -237,10 +237,12 @@ impl<R: Rng, M: RawMutex, W: Tally, S: Settings> Attempts<'_, R, M, W, S> {
         Limited { send, cut: self.cut().unwrap_or(Tick::MAX) }
     }
 
-    /// Tells what came back from the attempt.
+    /// Tells what came back from the attempt in flight; without one it does nothing.
     pub fn reply(&mut self, reply: Reply) {
-        self.call.reply(EmbassyClock.now(), reply);
-        self.until = Tick::MIN;
+        if self.call.is_in_flight() {
+            self.call.reply(EmbassyClock.now(), reply);
+            self.until = Tick::MIN;
+        }
     }
 
     /// The result of the call, given the last result that an attempt had; `None` if that was cut.
