@@ -12,7 +12,7 @@ use crate::{Cli, Task};
 /// The stages, quick ones first: each is a command line of `cargo xtask`, so that it can be run alone in the same words.
 const STAGES: &[&str] = &[
     "fmt", "tidy", "tree", "lint", "features", "test", "examples", "doc", "deps", "publish", "loom", "tsan", "no-std",
-    "no-panic", "firmware", "size", "fuzz",
+    "no-panic", "defmt", "firmware", "size", "fuzz",
 ];
 
 /// Run every check, and say what ran, with which result, for how long

@@ -22,9 +22,13 @@ use crate::tools::{self, Needed};
 use crate::{bare_metal, workspace};
 
 const TARGET: &str = "thumbv7m-none-eabi";
-const FOLDER: &str = "crates/forbear-embassy/firmware";
+/// The workspace of all programs for devices.
+pub(crate) const FOLDER: &str = "crates/forbear-embassy/firmware";
 
-const QEMU: Needed = Needed { file: "qemu-system-arm", package: "qemu-system-arm" };
+pub(crate) const QEMU: Needed = Needed { file: "qemu-system-arm", package: "qemu-system-arm" };
+
+/// The board that is emulated, without its network.
+pub(crate) const BOARD: [&str; 3] = ["-machine", "mps2-an385", "-nographic"];
 
 /// How long one run may take; it takes about 40 seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -73,7 +77,8 @@ fn fresh_seed() -> u64 {
 fn emulate(image: &Path, port: u16, seed: u64) -> Result<Report> {
     let mut command = Command::new(QEMU.file);
     command
-        .args(["-machine", "mps2-an385", "-nic", "user,model=lan9118", "-nographic", "-semihosting-config"])
+        .args(BOARD)
+        .args(["-nic", "user,model=lan9118", "-semihosting-config"])
         .arg(format!("enable=on,target=native,arg=firmware,arg={port},arg={seed}"))
         .arg("-kernel")
         .arg(image)

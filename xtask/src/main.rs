@@ -4,6 +4,7 @@ mod bare_metal;
 mod bench;
 mod ci;
 mod coverage;
+mod defmt;
 mod deps;
 mod doc;
 mod examples;
@@ -60,6 +61,7 @@ enum Task {
     Features(features::Args),
     NoStd(no_std::Args),
     NoPanic(no_panic::Args),
+    Defmt(defmt::Args),
     Firmware(firmware::Args),
     Size(size::Args),
     Publish(publish::Args),
@@ -86,6 +88,7 @@ impl Task {
             Task::Features(args) => features::run(&args),
             Task::NoStd(args) => no_std::run(&args),
             Task::NoPanic(args) => no_panic::run(&args),
+            Task::Defmt(args) => defmt::run(&args),
             Task::Firmware(args) => firmware::run(&args),
             Task::Size(args) => size::run(&args),
             Task::Publish(args) => publish::run(&args),

@@ -53,7 +53,6 @@ const fn mix(state: u64) -> u64 {
 
 /// What was given as the id of a device is empty or erased memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct NoDeviceId;
 
@@ -64,6 +63,13 @@ impl fmt::Display for NoDeviceId {
 }
 
 impl core::error::Error for NoDeviceId {}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for NoDeviceId {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "the device id is empty, or all its bytes are the same");
+    }
+}
 
 #[cfg(test)]
 mod tests {
