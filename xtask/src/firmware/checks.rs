@@ -21,13 +21,14 @@ pub(crate) type Finding = Result<String, String>;
 /// A check, and the question that it answers.
 pub(crate) type Check = (&'static str, fn(&Run) -> Finding);
 
-pub(crate) const CHECKS: [Check; 7] = [
+pub(crate) const CHECKS: [Check; 8] = [
     ("every attempt that the firmware counted arrived, and no other", attempts_arrive),
     ("a healthy server gets one attempt a call", healthy_is_undisturbed),
     ("no call has more attempts than allowed", attempts_are_bounded),
     ("retries stay within the budget", budget_holds),
     ("an overloaded or silent server is spared most requests", throttle_holds),
     ("no retry comes before the server's Retry-After", retry_after_is_kept),
+    ("the firmware's window holds what arrived", window_is_right),
     ("calls succeed again once the server does", recovers),
 ];
 
@@ -36,6 +37,9 @@ const SENT_WHILE_OVERLOADED: f64 = 0.6;
 
 /// The share for a silent one, which the formula expects to be about 10 %.
 const SENT_WHILE_SILENT: f64 = 0.5;
+
+/// How much shorter than its length a window may look to the host: it begins with a second, and the report comes late.
+const WINDOW_SLACK: Duration = Duration::from_secs(2);
 
 /// How many calls at the end of the last phase must all succeed.
 const LAST_CALLS: usize = 20;
@@ -82,16 +86,22 @@ fn attempts_arrive(run: &Run) -> Finding {
 
 fn healthy_is_undisturbed(run: &Run) -> Finding {
     let phase = run.phase("healthy")?;
-    let found = format!("{phase:?}");
-    let all_one = [phase.attempts, phase.requests, phase.accepts].iter().all(|&count| count == phase.calls);
-    if all_one && phase.retries == 0 && phase.calls > 0 { Ok(found) } else { Err(found) }
+    let &Phase { calls, attempts, requests, accepts, retries, .. } = phase;
+    let found = format!(
+        "{calls} calls, {attempts} attempts; counted are {requests} requests, {accepts} accepts, {retries} retries"
+    );
+    let all_one = [attempts, requests, accepts].iter().all(|&count| count == calls);
+    if all_one && retries == 0 && calls > 0 { Ok(found) } else { Err(found) }
 }
 
 fn attempts_are_bounded(run: &Run) -> Finding {
+    let allowed = run.report.max_attempts;
     let most = run.report.calls.iter().map(|call| call.attempts).max().unwrap_or(0);
-    let found = format!("at most {most} attempts, allowed are {}", run.report.max_attempts);
-    // A run in which nothing was ever sent again would show nothing.
-    if (2..=run.report.max_attempts).contains(&most) { Ok(found) } else { Err(found) }
+    // A run in which no call came to the limit would show nothing.
+    let spent: Vec<_> = run.report.calls.iter().filter(|call| call.stop == "attempts_spent").collect();
+    let found = format!("at most {most} attempts, allowed are {allowed}; {} calls spent all of theirs", spent.len());
+    let all_spent = !spent.is_empty() && spent.iter().all(|call| call.attempts == allowed);
+    if most == allowed && all_spent { Ok(found) } else { Err(found) }
 }
 
 /// At each retry: those within the window against the share of all requests that the firmware can have made by then.
@@ -120,6 +130,32 @@ fn budget_holds(run: &Run) -> Finding {
     } else {
         Ok(format!("{} retries; at the tightest {}", retries.len(), tightest.1))
     }
+}
+
+/// At the end of each phase, as far as the host can tell what was within the window then: at least what arrived so shortly
+/// before that it must be, and no more than there ever was. An attempt that the throttle refused is a request too, and
+/// never arrives.
+fn window_is_right(run: &Run) -> Finding {
+    let surely = run.report.window.saturating_sub(WINDOW_SLACK);
+    let mut found = Vec::new();
+    for phase in &run.report.phases {
+        let over = run.report.phases.iter().take_while(|other| other.at <= phase.at);
+        let throttled = |from: u64| {
+            let is_one = |call: &Call| call.stop == "throttled" && call.attempts >= from;
+            over.clone().flat_map(|phase| run.calls(&phase.phase)).filter(|call| is_one(call)).count()
+        };
+        let holds = |what, counted: u64, is_one: fn(&Arrival) -> bool, refused: usize| {
+            let arrived = run.arrivals.iter().filter(|arrival| arrival.at <= phase.at && is_one(arrival));
+            let least = arrived.clone().filter(|arrival| phase.at.duration_since(arrival.at) < surely).count();
+            let most = arrived.count() + refused;
+            let finding = format!("{}, {counted} {what} of {least} to {most}", phase.phase);
+            if (least as u64..=most as u64).contains(&counted) { Ok(finding) } else { Err(finding) }
+        };
+        holds("requests", phase.requests, |_| true, throttled(0))?;
+        holds("accepts", phase.accepts, |arrival| arrival.accepted, 0)?;
+        found.push(holds("retries", phase.retries, |arrival| arrival.attempt > 0, throttled(1))?);
+    }
+    Ok(found.join("; "))
 }
 
 fn throttle_holds(run: &Run) -> Finding {
@@ -162,9 +198,12 @@ fn retry_after_is_kept(run: &Run) -> Finding {
     {
         return Err(format!("by the firmware's clock: {wait:?}"));
     }
+    if kept == 0 {
+        return Err("no retry came after a Retry-After".to_owned());
+    }
     let found =
         format!("{kept} retries, the soonest after {shortest:?}; the firmware reports {}", run.report.waits.len());
-    if kept > 0 && kept == run.report.waits.len() { Ok(found) } else { Err(found) }
+    if kept == run.report.waits.len() { Ok(found) } else { Err(found) }
 }
 
 fn recovers(run: &Run) -> Finding {

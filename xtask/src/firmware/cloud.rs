@@ -30,6 +30,8 @@ pub(crate) struct Arrival {
     pub(crate) attempt: u64,
     /// How many calls the firmware had begun by then, of all sensors.
     pub(crate) begun: u64,
+    /// Whether the answer was success.
+    pub(crate) accepted: bool,
     /// What the answer asked the client to wait, and when it was sent.
     pub(crate) wait: Option<(Duration, Instant)>,
 }
@@ -122,6 +124,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Result<()> {
                     answer(stream, "503 Service Unavailable", wait)
                 }
                 _ => {
+                    arrival.accepted = true;
                     state.arrivals.push(arrival);
                     drop(state);
                     answer(stream, "200 OK", None)
@@ -142,6 +145,7 @@ fn arrival(phase: &str, body: &str) -> Result<Arrival> {
         call: field("call")?,
         attempt: field("attempt")?,
         begun: field("begun")?,
+        accepted: false,
         wait: None,
     })
 }

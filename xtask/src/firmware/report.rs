@@ -3,6 +3,7 @@
 use core::str::FromStr;
 use core::time::Duration;
 use std::collections::HashMap;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -32,6 +33,8 @@ pub(crate) struct Wait {
 /// A phase's end, with the client's window then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
+    /// When the host heard of it.
+    pub(crate) at: Instant,
     pub(crate) phase: String,
     pub(crate) calls: u64,
     pub(crate) attempts: u64,
@@ -86,6 +89,7 @@ impl Report {
                 attempts: fields.read("attempts")?,
             }),
             "phase" => self.phases.push(Phase {
+                at: Instant::now(),
                 phase: fields.read("phase")?,
                 calls: fields.read("calls")?,
                 attempts: fields.read("attempts")?,

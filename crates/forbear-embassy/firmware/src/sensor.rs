@@ -29,9 +29,11 @@ pub type Api = Client<Xoshiro128PlusPlus, NoopRawMutex, Window, Settings>;
 
 settings! {
     /// What a service should run, but without jitter on top of Retry-After, so that a run can show that it is kept to the
-    /// tick, and with a recovery as quick as the window is short.
+    /// tick, with a recovery as quick as the window is short, and with so few attempts that calls run out of them before
+    /// anything else ends them.
     pub struct Settings = Config::resilient()
         .to_builder()
+        .max_attempts(2)
         .attempt_timeout(Duration::from_millis(1_500))
         .deadline(Duration::from_secs(10))
         .recovery(Recovery::new(1, 8).expect("within range"))
