@@ -1,4 +1,5 @@
-//! `cargo xtask size`: what a policy costs a device in flash and RAM, and that it brings no path to a panic.
+//! `cargo xtask size`: what a policy costs a device in flash and RAM, and that it brings neither a path to a panic nor
+//! floating point.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,6 +19,7 @@ const PAGE: &str = "docs/size.md";
 
 /// What must not come in with the policy, as it stands in mangled names.
 const PANICS: [&str; 4] = ["9panicking", "4core3fmt", "13expect_failed", "13unwrap_failed"];
+const FLOATS: [&str; 3] = ["compiler_builtins5float", "__aeabi_d", "__aeabi_f"];
 
 /// What a policy may cost at level z: flash over the base program for each of the targets, then RAM.
 const FLASH: [(&str, u64); 2] = [("thumbv6m-none-eabi", 4_608), ("thumbv7m-none-eabi", 4_096)];
@@ -25,7 +27,7 @@ const CLIENT: u64 = 1_600;
 const COMPACT_CLIENT: u64 = 880;
 const CALL: u64 = 160;
 
-/// Measure flash and RAM of a policy on devices, hold both to their bounds, and look for paths to a panic
+/// Measure flash and RAM of a policy on devices, hold both to their bounds, and look for panics and floating point
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write the figures to this file as well
@@ -43,7 +45,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut levels = Map::new();
         for level in LEVELS {
             let programs = Programs::build(target, level)?;
-            faults.extend(programs.panics());
+            faults.extend(programs.unwanted());
+            if programs.backon.floats.is_empty() {
+                bail!("backon has floating point for {target}, and it is not seen");
+            }
             faults.extend(programs.over_bounds(target, level));
             table.push_str(&programs.row(target, level));
             memory.insert(programs.memory());
@@ -65,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !faults.is_empty() {
         bail!("{}", faults.into_iter().collect::<Vec<_>>().join("\n"));
     }
-    println!("all within bounds, and no panic and no formatting comes with the policy");
+    println!("all within bounds, and no panic, no formatting and no floating point comes with the policy");
     Ok(())
 }
 
@@ -80,6 +85,7 @@ struct Image {
     /// The static that holds the future of the task.
     task: u64,
     panics: BTreeSet<String>,
+    floats: BTreeSet<String>,
 }
 
 impl Image {
@@ -130,11 +136,12 @@ impl Programs {
         [&self.policy, &self.compact, &self.resilient, &self.configured]
     }
 
-    /// Paths to a panic, and formatting, that the base does not have.
-    fn panics(&self) -> impl Iterator<Item = String> {
+    /// Paths to a panic, formatting and floating point that the base does not have.
+    fn unwanted(&self) -> impl Iterator<Item = String> {
+        let base = &self.base;
         self.protected()
             .into_iter()
-            .flat_map(|image| image.panics.difference(&self.base.panics))
+            .flat_map(|image| image.panics.difference(&base.panics).chain(image.floats.difference(&base.floats)))
             .map(|symbol| format!("with the policy comes {symbol}"))
     }
 
@@ -239,6 +246,8 @@ fn measure(path: &Path) -> Result<Image> {
             image.task += symbol.size();
         } else if symbol.is_definition() && PANICS.iter().any(|panic| name.contains(panic)) {
             image.panics.insert(name.to_owned());
+        } else if symbol.is_definition() && FLOATS.iter().any(|float| name.contains(float)) {
+            image.floats.insert(name.to_owned());
         }
     }
     Ok(image)
