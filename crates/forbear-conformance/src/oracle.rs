@@ -407,6 +407,7 @@ pub enum Step {
 pub struct Verdict {
     pub stop: Stop,
     pub attempts: u32,
+    pub accepts: u32,
     pub counts: Counts,
     pub shadow: Option<Stop>,
 }
@@ -428,6 +429,7 @@ pub struct Call {
     /// When the last attempt was sent: a clock that steps back stands still there.
     since: Instant,
     attempts: u32,
+    accepts: u32,
     most: Option<u32>,
     counts: Counts,
     shadow: Option<Stop>,
@@ -440,6 +442,7 @@ impl Default for Call {
             begun: Instant::ORIGIN,
             since: Instant::ORIGIN,
             attempts: 0,
+            accepts: 0,
             most: None,
             counts: Counts::ZERO,
             shadow: None,
@@ -477,6 +480,7 @@ impl Call {
                 world.window.answer(asked, now.second(), reply.is_accepted());
                 world.pace.answered(reply.is_accepted(), staked);
             }
+            self.accepts += u32::from(reply.is_accepted());
             self.state = State::Answered(reply);
         }
     }
@@ -510,7 +514,8 @@ impl Call {
 
     fn end(&mut self, stop: Stop) -> Step {
         self.state = State::Ended(stop);
-        Step::Done(Verdict { stop, attempts: self.attempts, counts: self.counts, shadow: self.shadow })
+        let Self { attempts, accepts, counts, shadow, .. } = *self;
+        Step::Done(Verdict { stop, attempts, accepts, counts, shadow })
     }
 
     /// When the deadline is.

@@ -12,7 +12,7 @@ use metrics::{Counter, Gauge, SharedString, Unit};
 /// |---|---|---|
 /// | `forbear_calls_total` | counter | calls that have ended |
 /// | `forbear_attempts_total` | counter | what was sent |
-/// | `forbear_accepts_total` | counter | calls that ended because the backend accepted them |
+/// | `forbear_accepts_total` | counter | what the backend accepted, among the attempts |
 /// | `forbear_retries_total` | counter | what was sent again, among the attempts |
 /// | `forbear_refusals_total` | counter | what was not sent, by `reason` |
 /// | `forbear_reject_probability` | gauge | p, 0 to 1, as the last call that ended saw it |
@@ -20,10 +20,6 @@ use metrics::{Counter, Gauge, SharedString, Unit};
 /// Each has the label `client`, the name given to the observer. `reason` is `throttled`, `budget`, `deadline` or
 /// `retry_after`, as [`Stop::as_str`] names them; the label `mode` of a refusal is `enforce`, or `shadow` where it would have
 /// been one and was sent anyway. Calls that were dropped count, too.
-///
-/// `forbear_accepts_total` has a call once at most, and not one that would have been retried: whose every reply was a 500,
-/// say, until no attempt was left. The client's own [`accepts`](forbear_std::Client::accepts), by which the throttle
-/// decides, has each reply of those.
 ///
 /// The recorder has to be installed before the observer is made.
 ///
@@ -57,11 +53,7 @@ impl Metrics {
         let client = SharedString::from(client.into());
         metrics::describe_counter!("forbear_calls_total", Unit::Count, "calls that have ended");
         metrics::describe_counter!("forbear_attempts_total", Unit::Count, "what was sent");
-        metrics::describe_counter!(
-            "forbear_accepts_total",
-            Unit::Count,
-            "calls that ended because the backend accepted them"
-        );
+        metrics::describe_counter!("forbear_accepts_total", Unit::Count, "what the backend accepted");
         metrics::describe_counter!("forbear_retries_total", Unit::Count, "what was sent again");
         metrics::describe_counter!("forbear_refusals_total", Unit::Count, "what was not sent, by reason");
         metrics::describe_gauge!("forbear_reject_probability", "the probability that an attempt is not sent");
@@ -104,9 +96,7 @@ impl Observer for Metrics {
         self.calls.increment(1);
         self.attempts.increment(report.attempts.into());
         self.retries.increment(report.attempts.saturating_sub(1).into());
-        if report.stop == Stop::Accepted {
-            self.accepts.increment(1);
-        }
+        self.accepts.increment(report.accepts.into());
         if let Some(refused) = self.enforced.of(report.stop) {
             refused.increment(1);
         }

@@ -302,6 +302,7 @@ struct Course {
     stop: Stop,
     attempts: u32,
     most: u32,
+    accepts: u16,
     /// What would have ended the call, were it not for shadow mode.
     shadow: Option<Stop>,
 }
@@ -367,7 +368,7 @@ impl Progress {
             Phase::Replied if course.is_final() => course.settled(),
             _ => Stop::Abandoned,
         };
-        Report::new(stop, course.attempts, self.seen, course.shadow, config)
+        Report::new(stop, course.attempts, course.accepts, self.seen, course.shadow, config)
     }
 }
 
@@ -385,6 +386,7 @@ impl Course {
             stop: Stop::Abandoned,
             attempts: 0,
             most: config.max_attempts,
+            accepts: 0,
             shadow: None,
         }
     }
@@ -483,6 +485,7 @@ impl Course {
                 }
             }
             self.accepted = reply.is_accepted();
+            self.accepts = self.accepts.saturating_add(u16::from(reply.is_accepted()));
             self.wait = match reply.retry() {
                 Retry::Never => NEVER,
                 Retry::Backoff => BACKOFF,

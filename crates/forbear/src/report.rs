@@ -36,6 +36,8 @@ pub struct Report {
     pub stop: Stop,
     /// How often it was sent.
     pub attempts: u32,
+    /// How often the backend did the work, by the replies that came. Saturates at 65,535.
+    pub accepts: u16,
     /// The counts that the last decision saw: the throttle's as the last attempt started, or the budget's as it refused.
     pub counts: Counts,
     /// In shadow mode, what would have ended the call first; `None` where nothing would have.
@@ -85,9 +87,16 @@ impl Stop {
 
 impl Report {
     #[inline]
-    pub(crate) fn new(stop: Stop, attempts: u32, counts: Counts, shadow: Option<Stop>, config: &Config) -> Self {
+    pub(crate) fn new(
+        stop: Stop,
+        attempts: u32,
+        accepts: u16,
+        counts: Counts,
+        shadow: Option<Stop>,
+        config: &Config,
+    ) -> Self {
         let k = if counts.judged() >= config.min_requests { config.k } else { None };
-        Self { stop, attempts, counts, shadow, k }
+        Self { stop, attempts, accepts, counts, shadow, k }
     }
 
     /// Whether the call was never sent: the throttle refused its first attempt, or the caller gave up before it.

@@ -254,6 +254,7 @@ impl<const N: usize> Triple<'_, N> {
             Step::Done(report) => oracle::Step::Done(Verdict {
                 stop: report.stop,
                 attempts: report.attempts,
+                accepts: report.accepts.into(),
                 counts: report.counts,
                 shadow: report.shadow,
             }),
