@@ -23,12 +23,11 @@ use crate::shared::{Draw, Shared};
 /// * `M` says who may share it: [`NoopRawMutex`] the tasks of one executor, a `CriticalSectionRawMutex` those of any,
 ///   interrupt executors too. It is locked for one look or one change, never while a request is in flight.
 /// * `W` is the window: two minutes with `u32` counters, unless [`with_window`](Self::with_window) is given another.
-/// * `S` is the configuration: a [`Config`], or a type that [`settings!`](forbear::settings) declares for a constant one,
+/// * `S` is the configuration: a [`Config`], or a type that [`settings!`](crate::settings!) declares for a constant one,
 ///   which takes no RAM and leaves out of the firmware what it rules out.
 ///
 /// ```
-/// use forbear_embassy::forbear::{Config, Window, settings};
-/// use forbear_embassy::{Client, NoopRawMutex};
+/// use forbear_embassy::{Client, Config, NoopRawMutex, Window, settings};
 ///
 /// settings! { struct Cloud = Config::resilient().to_builder().max_attempts(2) }
 ///
@@ -84,8 +83,7 @@ impl<R, M: RawMutex, W: Tally, S: Settings> Client<R, M, W, S> {
     ///
     /// ```
     /// use core::pin::pin;
-    /// # use forbear_embassy::{Client, NoopRawMutex};
-    /// # use forbear::{Error, Reply, rand_core::Rng};
+    /// # use forbear_embassy::{Client, Error, NoopRawMutex, Reply, forbear::rand_core::Rng};
     /// # async fn post() -> Result<(), Reply> { Ok(()) }
     /// async fn report<R: Rng>(api: &Client<R, NoopRawMutex>) -> Result<(), Error<Reply>> {
     ///     let mut call = api.begin();
@@ -113,6 +111,9 @@ impl<R: Rng, M: RawMutex, W: Tally, S: Settings> Client<R, M, W, S> {
     /// allows is dropped where it stands. After at least one reply the last result comes back untouched, whatever ended
     /// the retries, unless the last attempt was cut.
     ///
+    /// An attempt that was cut is sent again, whatever `classify` would have said: what must not be repeated is for
+    /// [`call_once`](Self::call_once).
+    ///
     /// Nothing is locked while this waits, and dropped at any point it leaves the counts as [`Call`] says.
     ///
     /// # Errors
@@ -138,6 +139,31 @@ impl<R: Rng, M: RawMutex, W: Tally, S: Settings> Client<R, M, W, S> {
                     }
                     Due::Never => break,
                 }
+            }
+            call.finish(last)
+        }
+    }
+
+    /// One call of one attempt, for what must not be sent twice, even after a timeout: it is counted, and may be refused,
+    /// as any other.
+    ///
+    /// # Errors
+    ///
+    /// As for [`call`](Self::call).
+    #[allow(clippy::manual_async_fn, reason = "an async fn holds its arguments twice")]
+    pub fn call_once<T, E>(
+        &self,
+        send: impl AsyncFnOnce() -> Result<T, E>,
+        classify: impl Fn(&Result<T, E>) -> Reply,
+    ) -> impl Future<Output = Result<T, Error<E>>> {
+        async move {
+            let mut call = self.begin().once();
+            let mut last = None;
+            if let Due::Now = call.step() {
+                last = call.limit(pin!(send())).await;
+                call.reply(last.as_ref().map_or(Reply::UNREACHABLE, classify));
+                // What the reply comes to; there is nothing left to be due.
+                call.step();
             }
             call.finish(last)
         }

@@ -1,4 +1,4 @@
-#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+#![doc = include_str!("../README.md")]
 #![no_std]
 
 mod client;
@@ -14,8 +14,11 @@ pub use shared::Shared;
 /// Who may share a client: the tasks of one executor, or any task.
 pub use embassy_sync::blocking_mutex::raw::{CriticalSectionRawMutex, NoopRawMutex};
 
-/// The policy: configuration, replies, errors.
+/// The policy: what HTTP and gRPC statuses mean, and the machine itself.
 pub use forbear;
+pub use forbear::{
+    Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Reply, Report, Retry, Stop, Window, settings,
+};
 
 /// The guide's example, compiled.
 #[cfg(doctest)]

@@ -15,6 +15,7 @@ use embassy_time::Timer;
 use forbear::testing::ScriptedRng;
 use forbear::{Config, ConfigBuilder, Error, Mode, Reply, Stop, Window};
 use forbear_embassy::{Client, CriticalSectionRawMutex, NoopRawMutex};
+use static_cell::StaticCell;
 
 use crate::mock::{Api, HIGH, MS, api, classify, clock, counts, pass, poll};
 
@@ -231,6 +232,45 @@ fn one_client_serves_calls_that_overlap() {
     pass(MS(10));
     assert_eq!(poll(slow.as_mut()), Poll::Ready(Ok(20)));
     assert_eq!((order.take(), counts(&api)), (vec![10, 20], (2, 2, 0, 0)));
+}
+
+#[test]
+fn what_is_called_once_is_sent_once() {
+    let _clock = clock();
+    let api = api(|builder| builder.attempt_timeout(MS(1_500)));
+    let order = String::from("a pump on"); // given away by the one attempt
+    let Poll::Ready(Err(Error::Failed { last, report })) =
+        poll(pin!(api.call_once(async move || Err::<(), _>(order), |_| Reply::OVERLOADED)))
+    else {
+        panic!("not over")
+    };
+    assert_eq!((last.as_str(), report.stop, report.attempts), ("a pump on", Stop::AttemptsSpent, 1));
+    assert_eq!(counts(&api), (1, 0, 0, 0));
+    assert_eq!(poll(pin!(api.call_once(async || Ok::<_, Reply>(1), classify))), Poll::Ready(Ok(1)));
+
+    let mut cut = pin!(api.call_once(async || pending::<Result<(), Reply>>().await, classify));
+    assert!(poll(cut.as_mut()).is_pending());
+    pass(MS(1_501));
+    let Poll::Ready(Err(Error::TimedOut(report))) = poll(cut.as_mut()) else { panic!("not over") };
+    assert_eq!((report.stop, report.attempts, counts(&api)), (Stop::AttemptsSpent, 1, (3, 1, 0, 0)));
+}
+
+#[test]
+fn what_is_called_once_may_be_refused() {
+    let _clock = clock();
+    let api: Api = Client::new(Config::overload(), ScriptedRng::new(&[u64::MAX, 0]));
+    let send = async || Err::<(), _>(Reply::OVERLOADED);
+    assert!(poll(pin!(api.call_once(send, classify))).is_ready());
+    let Poll::Ready(Err(Error::Refused(refused))) = poll(pin!(api.call_once(send, classify))) else { panic!("sent") };
+    assert_eq!(refused.report().stop, Stop::Throttled);
+}
+
+#[test]
+fn a_client_for_the_tasks_of_one_executor_is_in_a_static_cell() {
+    static API: StaticCell<Api> = StaticCell::new();
+    let _clock = clock();
+    let api: &'static Api = API.init(Client::new(Config::resilient(), ScriptedRng::new(HIGH)));
+    assert_eq!(poll(pin!(api.call(async || Ok::<_, Reply>(1), classify))), Poll::Ready(Ok(1)));
 }
 
 #[test]
