@@ -53,6 +53,7 @@ struct Pace {
     level: u64,
 }
 
+const LAST_SECOND: u64 = (1 << 35) - 1;
 const LEVEL_BITS: u32 = 5;
 const JITTER_BITS: u32 = 5;
 const SINCE_BITS: u32 = 19;
@@ -75,8 +76,7 @@ impl Pace {
 
     #[inline]
     const fn pack(self) -> u64 {
-        let second = if self.second < 1 << 35 { self.second } else { (1 << 35) - 1 };
-        ((second << SINCE_BITS | self.since) << JITTER_BITS | self.jitter) << LEVEL_BITS | self.level
+        ((self.second << SINCE_BITS | self.since) << JITTER_BITS | self.jitter) << LEVEL_BITS | self.level
     }
 
     /// The wait of this level and jitter: three to five quarters of `whole`, halved `level` times.
@@ -122,6 +122,8 @@ impl Recovery {
     /// of the send; and the word after that.
     #[inline]
     pub(crate) const fn attempt(self, word: u64, second: u64, draw: u64, refused: bool) -> (Option<u8>, u64) {
+        // Time stands still at the last second that the word holds.
+        let second = if second < LAST_SECOND { second } else { LAST_SECOND };
         let pace = Pace::unpack(word);
         if !refused {
             return (Some(PLAIN), pace.sent(second, draw).pack());
@@ -179,7 +181,6 @@ mod tests {
         ] {
             assert_eq!(Pace::unpack(pace.pack()), pace);
         }
-        assert_eq!(Pace::unpack(Pace { second: u64::MAX, ..Pace::START }.pack()).second, (1 << 35) - 1);
     }
 
     #[test]
@@ -249,6 +250,18 @@ mod tests {
         let (sent, word) = recovery.attempt(word, 3, 0, false);
         assert_eq!(sent, Some(PLAIN));
         assert_eq!(Pace::unpack(word).second, 100);
+    }
+
+    #[test]
+    fn a_clock_past_the_last_second_stands_still() {
+        let recovery = Recovery::new(2, 1).unwrap();
+        let word = after(6);
+        for second in [LAST_SECOND, LAST_SECOND + 1, 1 << 36, u64::MAX] {
+            let (sent, word) = recovery.attempt(word, second, 0, false);
+            assert_eq!((sent, Pace::unpack(word).second), (Some(PLAIN), LAST_SECOND));
+            assert_eq!(recovery.attempt(word, second, 0, true).0, None, "{second}");
+            assert_eq!(recovery.attempt(word, u64::MAX, 0, true).0, None, "{second}");
+        }
     }
 
     #[test]
