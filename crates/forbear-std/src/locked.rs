@@ -48,6 +48,10 @@ impl<const N: usize> Tally for LockedWindow<N> {
         self.lock().request(second)
     }
 
+    fn attempt(&self, second: u64, reserved: bool) -> (Counts, u64) {
+        self.lock().attempt(second, reserved)
+    }
+
     fn refuse(&self, asked: u64) {
         self.lock().refuse(asked);
     }
