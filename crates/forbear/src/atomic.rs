@@ -174,6 +174,10 @@ struct Summary {
 /// }
 /// assert_eq!((window.counts(8).requests, window.counts(8).accepts), (4, 4));
 /// ```
+///
+/// ```compile_fail
+/// let too_long = forbear::AtomicWindow::<3601>::of_len();
+/// ```
 pub struct AtomicWindow<const N: usize = 120> {
     summary: Summary,
     ring: [[AtomicU64; 3]; N],
