@@ -9,7 +9,7 @@ mod server;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use forbear_std::{Client, Config, Mode, Reply, Report};
+use forbear_std::{Client, Config, Mode, Reply, Report, http};
 use server::Server;
 use ureq::Agent;
 
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
         client.call(
             || agent.get(&server.url).call(),
             |result| match result {
-                Ok(response) => forbear::http::status(response.status().as_u16()),
+                Ok(response) => http::status(response.status().as_u16()),
                 Err(_) => Reply::UNREACHABLE,
             },
         )

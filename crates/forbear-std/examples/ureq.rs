@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
 /// What a result of `ureq` means, for a GET, which may be repeated.
 fn classify(result: &Result<Response<Body>, ureq::Error>) -> Reply {
     let Ok(response) = result else { return Reply::UNREACHABLE };
-    let reply = forbear::http::status(response.status().as_u16());
+    let reply = http::status(response.status().as_u16());
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     match text(header::RETRY_AFTER).and_then(|at| http::retry_after(at, text(header::DATE))) {
         Some(wait) => reply.after(wait),

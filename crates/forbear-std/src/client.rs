@@ -175,7 +175,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// A call as a loop of the caller's own: for sends that do not fit a closure.
     ///
     /// ```
-    /// use forbear_std::{Client, Reply, forbear};
+    /// use forbear_std::{Client, Reply, http};
     ///
     /// let client = Client::default();
     /// let mut connection = [503, 200].into_iter(); // in earnest, something borrowed mutably
@@ -184,7 +184,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// let mut last = None;
     /// while call.ready() {
     ///     let status = connection.next().unwrap();
-    ///     call.reply(forbear::http::status(status));
+    ///     call.reply(http::status(status));
     ///     last = Some(Ok::<_, ()>(status));
     /// }
     /// assert_eq!(call.finish(last).unwrap(), 200);
@@ -197,7 +197,8 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
 impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
     /// One call: `send` is one attempt, `classify` says what its result means. Waits block the thread.
     ///
-    /// After at least one reply the last result comes back untouched, whatever ended the retries. A blocking `send`
+    /// After at least one reply the last result comes back untouched, whatever ended the retries: also an `Ok` that is no
+    /// accept. Why it was not sent again is then told to the [observer](Self::observed) only. A blocking `send`
     /// cannot be cut: give it a timeout of its own; an attempt timeout of the configuration is not enforced here, and a
     /// deadline keeps the next attempt from starting.
     ///
@@ -319,6 +320,8 @@ pub struct Attempts<'c, C: Clock, R, W: Tally> {
 
 impl<C: Sleep, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     /// Whether to send an attempt now; blocks for as long as it has to wait. After false the call is over.
+    ///
+    /// Asked again without a [`reply`](Self::reply), it takes the attempt for one that got no answer.
     pub fn ready(&mut self) -> bool {
         while let Some(call) = &mut self.call {
             match call.next(self.client.time(), &mut self.client.rng()) {
@@ -348,7 +351,7 @@ impl<C: Sleep, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     ///
     /// # Errors
     ///
-    /// As for [`Client::call`].
+    /// As for [`Client::call`], and [`Error::TimedOut`] if `last` is `None` although something was sent.
     pub fn finish<T, E>(mut self, last: Option<Result<T, E>>) -> Result<T, Error<E>> {
         let report = self.report.or_else(|| self.abandon());
         report.expect("a call has a report or goes on").resolve(last)

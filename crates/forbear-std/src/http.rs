@@ -1,7 +1,9 @@
-//! `Retry-After` as servers write it: seconds or an HTTP-date.
+//! What statuses mean, and `Retry-After` as servers write it: seconds or an HTTP-date.
 
 use core::time::Duration;
 use std::time::SystemTime;
+
+pub use forbear::http::{is_repeatable, status};
 
 /// The time to wait that a `Retry-After` header names.
 ///

@@ -202,6 +202,8 @@ pub enum Mode {
     #[default]
     Enforce,
     /// Decide, count and report as ever, but send anyway: to see in production what would be refused.
+    ///
+    /// What was sent counts, so retries that a budget would have refused keep it spent until they have left the window.
     Shadow,
     /// Neither throttle nor budget: nothing is counted, drawn for the throttle, or refused. Attempts, backoff,
     /// Retry-After and limits hold.
