@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use forbear::testing::ScriptedRng;
 use forbear::{AtomicWindow, Call, Clock, Handle, Instant, Sleep, Step, Tally};
 use forbear_std::{Client, Config, LockedWindow, Reply, ThreadRng};
 
@@ -157,24 +158,31 @@ fn calls_dropped_within_the_grace_are_not_held_against_the_backend() {
 
 #[test]
 fn a_quiet_client_is_not_throttled_by_one_failure_and_may_retry_it() {
-    fn quiet<W: Tally>(window: W) {
-        let (clock, client) = on(window, Config::resilient());
-        for minute in 0..200 {
+    /// A call each so many seconds, of which each tenth fails once. Whatever may be refused is, by draws of nothing.
+    fn quiet<W: Tally>(window: W, config: Config, seconds: u64) {
+        let clock = SharedClock::default();
+        let client = Client::with(clock.clone(), ScriptedRng::new(&[0]), config, window);
+        for call in 0..200 {
             let mut sends = 0;
             let result = client.call(
                 || {
                     sends += 1;
-                    if minute % 10 == 0 && sends == 1 { Err(()) } else { Ok(()) }
+                    if call % 10 == 0 && sends == 1 { Err(()) } else { Ok(()) }
                 },
                 |result| if result.is_ok() { Reply::ACCEPTED } else { Reply::OVERLOADED },
             );
-            assert!(result.is_ok(), "minute {minute}");
-            assert_eq!(sends, if minute % 10 == 0 { 2 } else { 1 }, "minute {minute}");
-            clock.advance(Duration::from_secs(60));
+            assert!(result.is_ok(), "call {call}");
+            assert_eq!(sends, if call % 10 == 0 { 2 } else { 1 }, "call {call}");
+            clock.advance(Duration::from_secs(seconds));
         }
     }
-    quiet(AtomicWindow::new());
-    quiet(LockedWindow::<120>::new());
+    // Not by grace of the recovery either, which trusts a fresh client's backend.
+    for config in [Config::resilient(), Config::resilient().to_builder().no_recovery().build().unwrap()] {
+        for seconds in [60, 300] {
+            quiet(AtomicWindow::new(), config, seconds);
+            quiet(LockedWindow::<120>::new(), config, seconds);
+        }
+    }
 }
 
 #[test]
