@@ -15,6 +15,14 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     if workspace::root().join("fuzz/Cargo.toml").exists() {
         clippy(&["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"])?;
     }
+    // The models, and what they make of the code under them, are compiled by their own flag only.
+    for package in workspace::packages_with_test("loom")? {
+        let mut command = cargo("clippy");
+        command.env("RUSTFLAGS", "--cfg loom").arg("--target-dir").arg(workspace::target_folder("loom"));
+        command.args(["--profile", "checked", "--package", &package, "--lib", "--test", "loom"]);
+        command.args(["--", "-D", "warnings"]);
+        command.run()?;
+    }
     Ok(())
 }
 
