@@ -5,7 +5,7 @@ use crate::config::Config;
 /// Where a policy has its configuration.
 ///
 /// A [`Config`] is its own, and may be made at run time. A device whose configuration is a constant gives it a type
-/// instead, by [`settings!`](crate::settings): then what the constant rules out is left out of the program, and it takes
+/// instead, by [`settings!`](crate::settings!): then what the constant rules out is left out of the program, and it takes
 /// no RAM. A reference to a `Config` takes a pointer: `Policy<Window, &'static Config>`.
 pub trait Settings {
     /// The configuration: the same at every look.
