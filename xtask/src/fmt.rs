@@ -12,11 +12,17 @@ pub(crate) struct Args {
     fix: bool,
 }
 
+/// The workspaces of the repository: those beside the first one link for devices and for the fuzzer.
+const MANIFESTS: [&str; 3] = ["Cargo.toml", "crates/forbear-embassy/firmware/Cargo.toml", "fuzz/Cargo.toml"];
+
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut command = cargo("fmt");
-    command.arg("--all");
-    if !args.fix {
-        command.arg("--check");
+    for manifest in MANIFESTS {
+        let mut command = cargo("fmt");
+        command.args(["--all", "--manifest-path", manifest]);
+        if !args.fix {
+            command.arg("--check");
+        }
+        command.run()?;
     }
-    command.run()
+    Ok(())
 }
