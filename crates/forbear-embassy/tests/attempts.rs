@@ -155,7 +155,9 @@ fn without_a_limit_nothing_is_cut() {
     assert_eq!(call.cut(), None);
     let send = pin!(pending::<()>());
     let mut send = call.limit(send);
-    pass(Duration::from_secs(1 << 40));
+    // Up to the last tick that there is.
+    pass(Duration::from_micros(u64::MAX - 1));
+    pass(Duration::from_micros(1));
     assert!(poll(Pin::new(&mut send)).is_pending());
 }
 
@@ -197,4 +199,13 @@ fn at_the_end_of_time_nothing_is_due_and_nothing_breaks() {
     assert!(poll(pin!(call.ready())).is_pending());
     assert_eq!(call.due(), Some(Instant::MAX));
     assert_eq!(counts(&api), (1, 0, 0, 1));
+}
+
+#[test]
+fn what_it_is_can_be_seen() {
+    let _clock = clock();
+    let api = api(|builder| builder);
+    let (client, call) = (format!("{api:?}"), format!("{:?}", api.begin()));
+    assert!(client.starts_with("Client { policy: Policy {") && client.contains("max_attempts: 3"), "{client}");
+    assert!(call.starts_with("Attempts { call: Call {"), "{call}");
 }
