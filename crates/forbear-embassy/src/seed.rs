@@ -77,7 +77,7 @@ mod tests {
 
     use std::collections::HashSet;
 
-    use super::{NoDeviceId, seed};
+    use super::{NoDeviceId, mix, seed};
 
     #[test]
     fn every_device_and_every_reset_has_its_own_seed() {
@@ -90,6 +90,19 @@ mod tests {
             assert!(seeds.insert(seed(&id, 1).unwrap()), "device {serial}, after a reset");
             assert!(seeds.insert(seed(&id[8..], 0).unwrap()), "device {serial}, short id");
         }
+    }
+
+    #[test]
+    fn every_reset_of_a_device_has_its_own_seed() {
+        let seeds: HashSet<_> = (0..10_000).map(|reset| seed(&[2, 0, 0, 0, 0, 1], reset).unwrap()).collect();
+        assert_eq!(seeds.len(), 10_000);
+    }
+
+    #[test]
+    fn mixing_is_that_of_splitmix() {
+        // The first numbers of its generator from the states 0 and 1234567.
+        assert_eq!(mix(0), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
     }
 
     #[test]
