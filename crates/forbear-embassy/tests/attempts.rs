@@ -209,3 +209,17 @@ fn what_it_is_can_be_seen() {
     assert!(client.starts_with("Client { policy: Policy {") && client.contains("max_attempts: 3"), "{client}");
     assert!(call.starts_with("Attempts { call: Call {"), "{call}");
 }
+
+#[test]
+fn what_is_young_and_in_flight_is_not_held_against_the_backend() {
+    let _clock = clock();
+    let young: fn(ConfigBuilder) -> ConfigBuilder = |builder| builder.in_flight_grace(MS(1_000));
+    for (change, ready) in [(young, 20), (ConfigBuilder::no_in_flight_grace, 3)] {
+        // The lowest draws: refused is whatever can be.
+        let builder = Config::overload().to_builder().min_requests(3);
+        let api: Api = Client::new(change(builder).build().unwrap(), ScriptedRng::new(&[0]));
+        let mut calls: Vec<_> = (0..20).map(|_| api.begin()).collect();
+        let sent = calls.iter_mut().filter_map(|call| is_ready!(call).then_some(())).count();
+        assert_eq!(sent, ready);
+    }
+}
