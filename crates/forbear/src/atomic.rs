@@ -681,6 +681,10 @@ mod tests {
         assert_eq!(window.request(u64::MAX), LAST_SECOND);
         assert_eq!((window.request(LAST_SECOND), window.request(7)), (LAST_SECOND, LAST_SECOND));
         assert_eq!(window.counts(u64::MAX).requests, 3);
+        // The seconds before it are still there, however late it is asked.
+        let window = AtomicWindow::<10>::of_len();
+        window.request(LAST_SECOND - 3);
+        assert_eq!([(); 3].map(|()| window.counts(u64::MAX).requests), [1; 3]);
     }
 
     /// Any operations in any order, as a plain window answers them.
