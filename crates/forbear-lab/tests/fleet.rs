@@ -136,7 +136,7 @@ fn errors_are_one_line_that_names_the_flag_and_the_range() {
         ("--grid --seconds 10", ["--grid", "--seconds"]),
         ("--grid --plot out", ["--grid", "--plot"]),
         ("--sweep outage --outage 5:5", ["--sweep", "--outage"]),
-        ("--outage 90:10 --seconds 50", ["second 90", "--seconds 50"]),
+        ("--outage 90:10 --seconds 50", ["outage from 90 s to 100 s", "--seconds 50"]),
         ("--json /nowhere/at/all.json", ["/nowhere/at/all.json", "cannot write"]),
         ("--strategy none", ["none", "resilient"]),
         ("--grid --sweep outage", ["--grid", "--sweep"]),

@@ -29,7 +29,7 @@ use std::{
 use forbear::ConfigError;
 
 pub(crate) use self::settings::Args;
-use self::{figures::Figures, progress::Progress, record::Record, strategies::Name};
+use self::{figures::Figures, progress::Progress, record::Record, strategies::Name, weather::Event};
 
 /// A strategy and what became of it.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         });
         progress.finish();
         attempts = runs.iter().map(|run| run.record.attempts).sum();
-        println!("{}", table::runs(&runs, shape.forecast.last_outage(shape.seconds).is_some()));
+        println!("{}", table::runs(&runs, shape.forecast.recovers(shape.seconds)));
         if let Some((path, file)) = figures {
             written(path, json::runs(file, &runs, &shape, seed))?;
         }
@@ -113,14 +113,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The fleet and its backend in a line each.
+/// The fleet, its backend and what happens to them, in a line each.
 fn describe(shape: &scenario::Shape) -> String {
     let scenario::Shape { clients, rate, seconds, forecast, .. } = shape;
     let load = forecast.demand / forecast.capacity;
+    let events = forecast.events.iter().map(Event::to_string).chain(forecast.flip.iter().map(ToString::to_string));
+    let events: String = events.map(|event| format!("event    {event}\n")).collect();
     format!(
-        "fleet    {clients} clients x {rate:.4}/s\nbackend  {:.1} requests/s: demand is {load:.2}x that, but for what happens\ntime     {seconds} s, ",
-        forecast.capacity
+        "fleet    {clients} clients x {}/s\nbackend  {} requests/s: demand is {load:.2}x that\n{events}time     {seconds} s, ",
+        plain(*rate),
+        plain(forecast.capacity),
     )
+}
+
+/// A number with no more than four decimals, and no zeros at their end.
+fn plain(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn seeds(seeds: &[u64]) -> String {
@@ -153,7 +162,7 @@ pub(crate) enum Failure {
     Rate(f64),
     /// Something is to happen when all is over.
     TooLate {
-        from: u32,
+        event: String,
         seconds: u32,
     },
     Output {
@@ -196,8 +205,8 @@ impl fmt::Display for Failure {
                     "a client makes {rate} calls a second by --rate, --surge or --sweep clients, allowed: at most {most}"
                 )
             }
-            Self::TooLate { from, seconds } => {
-                write!(f, "something is to happen from second {from} on, but --seconds {seconds} is the end")
+            Self::TooLate { event, seconds } => {
+                write!(f, "an event ({event}) begins after the end (--seconds {seconds})")
             }
             Self::Output { path, source } => write!(f, "cannot write to {}: {source}", path.display()),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),

@@ -22,7 +22,8 @@ use super::{
 #[derive(ClapArgs, Clone, Debug)]
 #[command(after_long_help = READING, mut_args(numbers))]
 pub(crate) struct Args {
-    /// What to start from; every other flag changes it
+    /// What to start from; every other flag changes it. Events of your own (--surge, --brownout, --outage, --hang) replace all of
+    /// its events
     #[arg(long, value_enum, default_value_t = Preset::Storm, help_heading = "Scenario")]
     scenario: Preset,
     /// Virtual seconds to simulate
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FROM:FOR:TIMES", help_heading = "Fleet")]
     surge: Vec<Spell>,
 
-    /// Requests a second that the backend can serve
+    /// Requests a second that the backend can serve [default: as much for the demand as in the scenario]
     #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Backend")]
     capacity: Option<f64>,
     /// What a refusal costs the backend, as a share of a request
@@ -66,7 +67,7 @@ pub(crate) struct Args {
     /// Share of sends that is never answered
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Backend")]
     silent: Option<f64>,
-    /// A time in which nothing is served and every send refused, in seconds; may be repeated
+    /// A time in which nothing is served and every send refused, in seconds (300:120 ends at 420); may be repeated
     #[arg(long, value_name = "FROM:FOR", help_heading = "Backend")]
     outage: Vec<Span>,
     /// A time in which no send is answered, in seconds; may be repeated
@@ -304,7 +305,7 @@ impl Args {
             shape.forecast.flip = Some(flip);
         }
         if let Some(event) = shape.forecast.events.iter().find(|event| event.seconds.start >= shape.seconds) {
-            return Err(Failure::TooLate { from: event.seconds.start, seconds: shape.seconds });
+            return Err(Failure::TooLate { event: event.to_string(), seconds: shape.seconds });
         }
         let fewest = if self.sweep == Some(Sweep::Clients) { 1 } else { shape.clients };
         let demand = (0..shape.seconds).map(|second| shape.forecast.at(second).demand).fold(0.0, f64::max);
@@ -435,7 +436,8 @@ How to read the table:
                  (120 s) the first window is left out
   peak           what reached the backend in its worst second, in multiples of the capacity then
   in outage      what was sent, in multiples of the calls, while nothing was served
-  recovery       seconds after the last outage until 95 % of the calls of five seconds were served
+  recovery       seconds after the last outage until 95 % of the calls of five seconds were served;
+                 - where there was no outage, or more is asked for ever after than can be served
   refused        share of the calls that were never sent while the backend could serve them all
   served         calls that ended well, as a share of what could have been served
 

@@ -5,12 +5,12 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZO
 use super::{Run, grid, settings::Sweep, sweep::Line};
 
 /// One row a strategy; see `fleet --help` for what the columns mean.
-pub(super) fn runs(runs: &[Run], had_outage: bool) -> Table {
+pub(super) fn runs(runs: &[Run], recovers: bool) -> Table {
     let mut table = plain(["", "load", "goodput", "peak", "in outage", "recovery", "refused", "served"]);
     for Run { name, figures, .. } in runs {
         let recovery = match figures.recovery_s {
             Some(seconds) => format!("{seconds} s"),
-            None if had_outage => "never".to_owned(),
+            None if recovers => "never".to_owned(),
             None => NOTHING.to_owned(),
         };
         table.add_row([

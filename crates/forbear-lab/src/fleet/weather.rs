@@ -1,6 +1,6 @@
 //! How demand and backend change with time, second by second.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use serde::Serialize;
 
@@ -9,6 +9,19 @@ use serde::Serialize;
 pub(super) struct Event {
     pub(super) seconds: Range<u32>,
     pub(super) change: Change,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seconds: Range { start, end }, change } = self;
+        match change {
+            Change::Demand(times) => write!(f, "{times}x demand")?,
+            Change::Capacity(times) => write!(f, "{times}x capacity")?,
+            Change::Outage => f.write_str("outage")?,
+            Change::Hang => f.write_str("hang")?,
+        }
+        write!(f, " from {start} s to {end} s")
+    }
 }
 
 /// What an event does while it lasts.
@@ -32,6 +45,13 @@ pub(super) struct Flip {
     pub(super) period: u32,
     /// What is left of the capacity in the worse half.
     pub(super) low: f64,
+}
+
+impl fmt::Display for Flip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { period, low } = self;
+        write!(f, "{low}x capacity every other {period} s")
+    }
 }
 
 /// The state of things in one second.
@@ -95,6 +115,11 @@ impl Forecast {
         let outages = self.events.iter().filter(|event| matches!(event.change, Change::Outage | Change::Hang));
         outages.map(|event| event.seconds.clone()).filter(|seconds| seconds.end < end).max_by_key(|seconds| seconds.end)
     }
+
+    /// Whether there is something to come back to after the last outage before `end`: all that is asked for can be served again.
+    pub(super) fn recovers(&self, end: u32) -> bool {
+        self.last_outage(end).is_some_and(|outage| (outage.end..end).any(|second| self.at(second).fair()))
+    }
 }
 
 #[cfg(test)]
@@ -120,5 +145,15 @@ mod tests {
         assert_eq!(seen(30), (5.0, 4.0, false));
         assert_eq!(forecast.last_outage(100), Some(15..30));
         assert_eq!(forecast.last_outage(30), None);
+    }
+
+    #[test]
+    fn a_fleet_that_always_asks_for_too_much_has_nothing_to_come_back_to() {
+        let events = vec![Event { seconds: 10..20, change: Change::Outage }];
+        let calm = Forecast { demand: 5.0, capacity: 8.0, flip: None, events };
+        assert!(calm.recovers(30));
+        assert!(!calm.recovers(20), "there is no time after it");
+        assert!(!Forecast { events: Vec::new(), ..calm.clone() }.recovers(30));
+        assert!(!Forecast { capacity: 4.0, ..calm }.recovers(30));
     }
 }
