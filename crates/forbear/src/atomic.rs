@@ -54,7 +54,7 @@ mod bucket {
     /// One more in `second`, that of the word or a later one; `None` where the word is full.
     pub(super) const fn one_more(word: u64, second: u64) -> Option<u64> {
         if self::second(word) < second {
-            Some(empty(second) | 1)
+            Some(empty(second) + 1)
         } else if count(word) < MAX {
             Some(word + 1)
         } else {
@@ -651,6 +651,29 @@ mod tests {
         assert_eq!((late(Event::Request, 5), window.counts(15).requests), (0, 1));
         window.undo(Event::Request, 5);
         assert_eq!(window.counts(15).requests, 1);
+    }
+
+    /// A generation costs the next reader a pass over the ring.
+    #[test]
+    fn a_generation_lasts_for_as_long_as_no_past_second_changes() {
+        let window = AtomicWindow::<3>::of_len();
+        let generation = || window.summary.head.load(Acquire) & !stamped::MAX;
+        let asked = window.request(5);
+        window.counts(5);
+        let first = generation();
+        window.answer(asked, 5, true);
+        window.withdraw(window.request(5));
+        // Turned by somebody else, as far or further.
+        for now in [4, 5] {
+            assert_eq!(window.turn(window.summary.head.load(Acquire), now), window.summary.head.load(Acquire));
+        }
+        window.enter(5);
+        assert_eq!(generation(), first);
+        window.counts(6);
+        let second = generation();
+        assert_ne!(second, first, "the second has turned");
+        window.withdraw(asked);
+        assert_ne!(generation(), second, "the past has changed");
     }
 
     #[test]

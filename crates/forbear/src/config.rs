@@ -455,7 +455,7 @@ const POSITIVE: &str = "more than 0 s";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfigError {
     field: &'static str,
-    value: Value,
+    pub(crate) value: Value,
     allowed: &'static str,
 }
 
@@ -471,11 +471,6 @@ impl ConfigError {
     /// The field, under the name of the builder's method.
     pub const fn field(&self) -> &'static str {
         self.field
-    }
-
-    #[cfg(feature = "defmt")]
-    pub(crate) const fn value(&self) -> Value {
-        self.value
     }
 
     /// What is allowed.

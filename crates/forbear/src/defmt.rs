@@ -107,7 +107,7 @@ impl<E: Format> Format for Error<E> {
 
 impl Format for ConfigError {
     fn format(&self, f: Formatter<'_>) {
-        write!(f, "{=str} is {}, allowed: {=str}", self.field(), self.value(), self.allowed());
+        write!(f, "{=str} is {}, allowed: {=str}", self.field(), self.value, self.allowed());
     }
 }
 

@@ -59,6 +59,14 @@ const JITTER_BITS: u32 = 5;
 const SINCE_BITS: u32 = 19;
 const TOP: u64 = 16;
 const MOST_SINCE: u64 = (1 << SINCE_BITS) - 1;
+const MOST_JITTER: u64 = (1 << JITTER_BITS) - 1;
+const MOST_LEVEL: u64 = (1 << LEVEL_BITS) - 1;
+
+/// `high`, and below it `low` of so many bits.
+#[inline]
+const fn joined(high: u64, bits: u32, low: u64) -> u64 {
+    high << bits | low
+}
 
 impl Pace {
     /// A fresh client trusts its backend.
@@ -69,14 +77,15 @@ impl Pace {
         Self {
             second: word >> (SINCE_BITS + JITTER_BITS + LEVEL_BITS),
             since: word >> (JITTER_BITS + LEVEL_BITS) & MOST_SINCE,
-            jitter: word >> LEVEL_BITS & ((1 << JITTER_BITS) - 1),
-            level: word & ((1 << LEVEL_BITS) - 1),
+            jitter: word >> LEVEL_BITS & MOST_JITTER,
+            level: word & MOST_LEVEL,
         }
     }
 
     #[inline]
     const fn pack(self) -> u64 {
-        ((self.second << SINCE_BITS | self.since) << JITTER_BITS | self.jitter) << LEVEL_BITS | self.level
+        let word = joined(self.second, SINCE_BITS, self.since);
+        joined(joined(word, JITTER_BITS, self.jitter), LEVEL_BITS, self.level)
     }
 
     /// The wait of this level and jitter: three to five quarters of `whole`, halved `level` times.
@@ -89,7 +98,7 @@ impl Pace {
     #[inline]
     const fn sent(self, second: u64, draw: u64) -> Self {
         let second = if second > self.second { second } else { self.second };
-        Self { second, since: 0, jitter: draw >> 11 & ((1 << JITTER_BITS) - 1), level: self.level }
+        Self { second, since: 0, jitter: draw >> 11 & MOST_JITTER, level: self.level }
     }
 }
 
@@ -143,7 +152,7 @@ impl Recovery {
     #[inline]
     pub(crate) const fn answered(word: u64, accepted: bool, stake: u8) -> u64 {
         // The usual case: it goes no faster.
-        if accepted && word & ((1 << LEVEL_BITS) - 1) == TOP {
+        if accepted && word & MOST_LEVEL == TOP {
             return word;
         }
         let pace = Pace::unpack(word);
@@ -241,6 +250,12 @@ mod tests {
         assert_eq!(Pace::unpack(fastest).level, TOP);
         assert_eq!(Pace::unpack(Recovery::answered(fastest, false, PLAIN)).level, TOP - 3);
         assert_eq!(Recovery::answered(slow, false, PLAIN), slow);
+    }
+
+    #[test]
+    fn attempts_since_the_last_send_stay_at_their_end() {
+        let word = Pace { second: 100, since: MOST_SINCE, jitter: 0, level: 0 }.pack();
+        assert_eq!(Recovery::DEFAULT.attempt(word, 100, 0, true), (None, word));
     }
 
     #[test]

@@ -612,3 +612,65 @@ fn recovery_sends_some_of_what_the_throttle_refuses_and_waits_longer_for_each_th
     assert!(sent.len() >= 10 && sent.len() <= 14, "{sent:?}");
     assert!(sent.windows(2).skip(6).all(|two| two[1] - two[0] >= 7), "{sent:?}");
 }
+
+/// A window that remembers what a call tells it beside its counts.
+#[derive(Default)]
+struct Told {
+    window: Window,
+    answers: Cell<u32>,
+    looks_at_the_young: Cell<u32>,
+}
+
+impl Tally for Told {
+    fn counts(&self, second: u64) -> Counts {
+        self.window.counts(second)
+    }
+    fn in_flight(&self, second: u64, grace: u8) -> u32 {
+        self.looks_at_the_young.set(self.looks_at_the_young.get() + 1);
+        self.window.in_flight(second, grace)
+    }
+    fn request(&self, second: u64) -> u64 {
+        self.window.request(second)
+    }
+    fn refuse(&self, asked: u64) {
+        self.window.refuse(asked);
+    }
+    fn answer(&self, asked: u64, second: u64, accepted: bool) {
+        self.answers.set(self.answers.get() + 1);
+        self.window.answer(asked, second, accepted);
+    }
+    fn withdraw(&self, asked: u64) {
+        self.window.withdraw(asked);
+    }
+    fn reserve(&self, second: u64, allowed: impl Fn(u32, u32) -> bool) -> Result<(), Counts> {
+        self.window.reserve(second, allowed)
+    }
+    fn retry(&self, second: u64) -> u64 {
+        self.window.retry(second)
+    }
+    fn release(&self) {
+        self.window.release();
+    }
+    fn pace<T>(&self, change: impl Fn(u64) -> (T, u64)) -> T {
+        self.window.pace(change)
+    }
+}
+
+/// Between threads each of these costs a lock or an exchange.
+#[test]
+fn a_window_is_told_and_asked_no_more_than_matters() {
+    let told = |builder: ConfigBuilder, reply: Reply, later: u64| {
+        let policy = Policy::new(builder.build().unwrap(), Told::default());
+        let _ = policy.window().request(100);
+        let mut call = Call::new(&policy).once();
+        assert!(matches!(next(&mut call, START), Step::Send { .. }));
+        call.reply(after(later), reply);
+        (policy.window().answers.get(), policy.window().looks_at_the_young.get())
+    };
+    let plain = || Config::overload().to_builder();
+    // An answer that is no accept matters to what is in flight, and to the time.
+    assert_eq!(told(plain(), Reply::OVERLOADED, 0), (0, 0));
+    assert_eq!(told(plain(), Reply::OVERLOADED, 1_000), (1, 0));
+    assert_eq!(told(plain(), Reply::ACCEPTED, 0), (1, 0));
+    assert_eq!(told(plain().in_flight_grace(SECOND), Reply::OVERLOADED, 0), (1, 1));
+}
