@@ -1,5 +1,6 @@
 //! Any bytes as the header fields that say when to come back.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use forbear::{Retry, grpc, http};
@@ -27,16 +28,49 @@ pub fn retry_after(bytes: &[u8]) {
         return;
     }
     let parse = |text: &str| httpdate::parse_http_date(text.trim()).ok();
-    let Some(at) = parse(after) else {
-        assert_eq!(wait, None, "{after:?} is neither seconds nor a date");
+    let (at, from) = (parse(after), date.map(parse));
+    // The client reads more than `httpdate`: any case and white space, leap seconds, years before 1970, and two digits as
+    // the specification has it. What else it takes for a date still names a day and a month.
+    let beyond = |text: &str| names(text, &DAYS, 0..1) && names(text, &MONTHS, 1..3);
+    let Some(at) = at.filter(|_| !after.contains('-')) else {
+        assert!(wait.is_none() || beyond(after), "{after:?} is neither seconds nor a date");
         return;
     };
     let wait = wait.expect("a date is a time to wait");
-    match date.and_then(parse) {
-        Some(from) => assert_eq!(wait, at.duration_since(from).unwrap_or(Duration::ZERO), "{after:?} from {date:?}"),
+    match (date, from) {
+        (Some(date), Some(Some(from))) if !date.contains('-') => {
+            assert_eq!(wait, at.duration_since(from).unwrap_or(Duration::ZERO), "{after:?} from {date:?}");
+        }
+        (Some(date), _) if beyond(date) => {}
         // By this machine's clock, which has gone on a little since.
-        None => assert!(SystemTime::now().checked_add(wait).is_some_and(|then| then >= at), "{after:?}: {wait:?}"),
+        _ => assert!(SystemTime::now().checked_add(wait).is_some_and(|then| then >= at), "{after:?}: {wait:?}"),
     }
+}
+
+const DAYS: [&str; 14] = [
+    "sun",
+    "mon",
+    "tue",
+    "wed",
+    "thu",
+    "fri",
+    "sat",
+    "sunday",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+];
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/// Whether one of the words at these places is one of these names.
+fn names(text: &str, names: &[&str], at: Range<usize>) -> bool {
+    let text = text.to_ascii_lowercase();
+    let apart = |letter: char| letter.is_whitespace() || letter == '-' || letter == ',';
+    let words: Vec<_> = text.split(apart).filter(|word| !word.is_empty()).collect();
+    words.get(at).is_some_and(|words| words.iter().any(|word| names.contains(word)))
 }
 
 struct Number {

@@ -42,7 +42,8 @@ const DAYS_OF_400_YEARS: u64 = 146_097;
 ///
 /// Brings what the specification has recipients accept into the one form and the years that `httpdate` reads.
 fn http_date(text: &str, now: SystemTime) -> Option<SystemTime> {
-    let words: Vec<_> = text.split([' ', '\t', '-']).filter(|word| !word.is_empty()).collect();
+    let apart = |letter: char| letter.is_whitespace() || letter == '-';
+    let words: Vec<_> = text.split(apart).filter(|word| !word.is_empty()).collect();
     let (day_of_week, day, month, year, time) = match words[..] {
         // Sun, 06 Nov 1994 08:49:37 GMT, or Sunday, 06-Nov-94 08:49:37 GMT
         [day_of_week, day, month, year, time, zone] if zone.eq_ignore_ascii_case("GMT") => {
@@ -56,7 +57,7 @@ fn http_date(text: &str, now: SystemTime) -> Option<SystemTime> {
         Some(minute) => (format!("{minute}:59"), 1),
         None => (time.to_owned(), 0),
     };
-    let (day_of_week, month) = (name(day_of_week)?, name(month)?);
+    let (day_of_week, month) = (self::day_of_week(day_of_week)?, self::month(month)?);
     let number: u64 = year.parse().ok().filter(|_| !year.starts_with('+'))?;
     let read = |year: u64| {
         // Before 1970 by way of a year that has the same days.
@@ -77,11 +78,19 @@ fn http_date(text: &str, now: SystemTime) -> Option<SystemTime> {
     }
 }
 
-/// The first three letters of a day of the week or a month, as dates write them.
-fn name(word: &str) -> Option<String> {
-    let mut name = word.get(..3)?.to_ascii_lowercase();
-    name.get_mut(..1)?.make_ascii_uppercase();
-    Some(name)
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// The short name of a day of the week, given that or the long one, with or without a comma.
+fn day_of_week(word: &str) -> Option<&'static str> {
+    let word = word.strip_suffix(',').unwrap_or(word);
+    let named = |day: &&&str| word.eq_ignore_ascii_case(day) || word.eq_ignore_ascii_case(&day[..3]);
+    DAYS.iter().find(named).map(|day| &day[..3])
+}
+
+/// The name of a month, as dates write it.
+fn month(word: &str) -> Option<&'static str> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    MONTHS.into_iter().find(|month| word.eq_ignore_ascii_case(month))
 }
 
 #[cfg(test)]
@@ -124,11 +133,28 @@ mod tests {
             "Sun,  6  Nov 1994 08:49:37 GMT",
             "\tSUNDAY, 06-NOV-94 08:49:37 gmt ",
             " sun nov  6 08:49:37 1994 ",
+            "\rSun, 06 Nov 1994 08:49:37 GMT\t\u{b}",
             "Sun Nov 06 08:49:37 1994",
         ] {
             assert_eq!(retry_after(at, FROM), seconds(7), "{at:?}");
             let date = at.replace("08:49:37", "08:49:30");
             assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", Some(&date)), seconds(7), "{date:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_only_begins_as_one_is_none() {
+        for at in [
+            "Sun% Nov  6 08:49:37 1994",
+            "Sunny, 06 Nov 1994 08:49:37 GMT",
+            "Sunda, 06-Nov-94 08:49:37 GMT",
+            "Sun,, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 November 1994 08:49:37 GMT",
+            "Su, 06 Nov 1994 08:49:37 GMT",
+            "S\u{fc}n, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 No 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(retry_after(at, FROM), None, "{at:?}");
         }
     }
 
@@ -229,7 +255,8 @@ mod tests {
             assert_eq!(http_date(&text, now), Some(at), "{text}");
             let text = format!("{day_of_week} {month} {:>2} {time} {year}", day.trim_start_matches('0'));
             assert_eq!(http_date(&text, now), Some(at), "{text}");
-            let text = format!("{day_of_week}day, {day}-{month}-{} {time} GMT", &year[2..]);
+            let long = DAYS.into_iter().find(|day| day.starts_with(day_of_week)).unwrap();
+            let text = format!("{long}, {day}-{month}-{} {time} GMT", &year[2..]);
             if at > now - Duration::from_secs(40 * 365 * DAY) && at < now + Duration::from_secs(40 * 365 * DAY) {
                 assert_eq!(http_date(&text, now), Some(at), "{text}");
             }
