@@ -253,12 +253,6 @@ mod tests {
     }
 
     #[test]
-    fn attempts_since_the_last_send_stay_at_their_end() {
-        let word = Pace { second: 100, since: MOST_SINCE, jitter: 0, level: 0 }.pack();
-        assert_eq!(Recovery::DEFAULT.attempt(word, 100, 0, true), (None, word));
-    }
-
-    #[test]
     fn a_clock_that_steps_back_stands_still() {
         let recovery = Recovery::DEFAULT;
         let word = recovery.attempt(after(6), 100, 0, false).1;
