@@ -71,6 +71,8 @@ mod bucket {
 
 /// A generation with a second or a sum: `generation: 29 | value: 35`.
 mod stamped {
+    use crate::word::{at_most, joined};
+
     const VALUE_BITS: u32 = 35;
     pub(super) const MAX: u64 = (1 << VALUE_BITS) - 1;
     /// One generation later, when added.
@@ -86,12 +88,14 @@ mod stamped {
 
     /// The generation of `word` with another value.
     pub(super) const fn with(word: u64, value: u64) -> u64 {
-        word & !MAX | if value < MAX { value } else { MAX }
+        joined(word >> VALUE_BITS, VALUE_BITS, at_most(value, MAX))
     }
 }
 
 /// A sequence and the number of waiting retries: `sequence: 32 | waiting: 32`.
 mod reservation {
+    use crate::word::joined;
+
     pub(super) const fn waiting(word: u64) -> u32 {
         word as u32
     }
@@ -99,12 +103,14 @@ mod reservation {
     /// One more waiting, under a new sequence: so an exchange that succeeds saw no other reservation in between.
     pub(super) const fn one_more(word: u64) -> u64 {
         let sequence = (word >> 32).wrapping_add(1);
-        sequence << 32 | waiting(word).saturating_add(1) as u64
+        joined(sequence, 32, waiting(word).saturating_add(1) as u64)
     }
 }
 
 /// Answers that the accepts of their own second do not stand for: `second: 35 | answers: 29`, around a middle.
 mod answers {
+    use crate::word::joined;
+
     const BITS: u32 = 29;
     const MASK: u64 = (1 << BITS) - 1;
     pub(super) const NONE: u64 = 1 << (BITS - 1);
@@ -121,7 +127,7 @@ mod answers {
     pub(super) const fn changed(word: u64, second: u64, by: i64) -> Option<u64> {
         let answers = if self::second(word) == second { word & MASK } else { NONE };
         let answers = answers.wrapping_add_signed(by);
-        if answers > 0 && answers < MASK { Some(second << BITS | answers) } else { None }
+        if answers > 0 && answers < MASK { Some(joined(second, BITS, answers)) } else { None }
     }
 }
 

@@ -58,21 +58,19 @@ pub const fn allows_retry(retries: u32, requests: u32, ratio: RetryRatio) -> boo
         return false;
     }
     // The usual case: rounded down to a whole number, the product is more than the retries.
-    let coarse = (ratio.mantissa >> 21) * requests as u64;
-    let shift = -21 - ratio.exponent;
-    if shift >= 0 && shift < 64 && coarse >> shift > retries as u64 {
+    if ratio.floor_times(requests) > retries as u64 {
         return true;
     }
     let Double { mantissa, exponent } = ratio.times(requests);
-    // 2^52 * 2^-20 is more than any number of retries, and 2^53 * 2^-64 less than one.
-    if exponent >= -20 {
-        return true;
+    match exponent {
+        // 2^52 * 2^-20 is more than any number of retries, and 2^53 * 2^-64 less than one.
+        -20.. => true,
+        ..-63 => retries == 0,
+        _ => {
+            let below = -exponent;
+            (retries as u64) < (mantissa + ((1 << below) - 1)) >> below
+        }
     }
-    if exponent < -63 {
-        return retries == 0;
-    }
-    let below = -exponent;
-    (retries as u64) < (mantissa + ((1 << below) - 1)) >> below
 }
 
 #[cfg(test)]

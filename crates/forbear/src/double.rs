@@ -5,6 +5,8 @@
 //! round (to 53 bits, ties to even), and compares exactly. No number here has more than 64 bits, and shifts are by
 //! constants where they can be: on 32-bit devices anything else costs hundreds of bytes.
 
+use crate::word::joined;
+
 /// `mantissa * 2^exponent`, with a mantissa of 53 bits of which the first is set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Double {
@@ -18,7 +20,7 @@ impl Double {
     /// Subnormal numbers come out larger than they are, yet far below anything that they are compared to.
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
-        let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+        let mantissa = joined(1, 52, bits & ((1 << 52) - 1));
         let exponent = (bits >> 52) as i32 - 1_075;
         if bits == 0 { None } else { Some(Self { mantissa, exponent }) }
     }
@@ -40,11 +42,20 @@ impl Double {
         let (mut kept, mut dropped) = ((self.mantissa >> 32) * factor + (low >> 32), low << 32);
         let mut exponent = self.exponent + 32 - spare as i32;
         if kept >> 52 == 0 {
-            kept = kept << 1 | dropped >> 63;
+            kept = joined(kept, 1, dropped >> 63);
             dropped <<= 1;
             exponent -= 1;
         }
         Self::rounded_up(kept, dropped > HALF || dropped == HALF && kept & 1 == 1, exponent)
+    }
+
+    /// A whole number that this times `factor` is no less than, by a multiplication and a shift: as much as 32 bits of the
+    /// mantissa tell, and 0 where the product is not near a `u32`.
+    #[inline]
+    pub(crate) const fn floor_times(self, factor: u32) -> u64 {
+        let product = (self.mantissa >> 21) * factor as u64;
+        let shift = -21 - self.exponent;
+        if shift >= 0 && shift < 64 { product >> shift } else { 0 }
     }
 
     /// `kept * 2^exponent`, or the next one up.
@@ -96,6 +107,27 @@ mod tests {
             }
         }
         assert_eq!(Double::from_bits(0), None);
+    }
+
+    #[test]
+    fn a_floor_is_as_near_as_32_bits_tell() {
+        for (factor, number, floor) in [
+            (2.0, 100, 200),
+            (1.0, u32::MAX, u32::MAX.into()),
+            (1.5, 3, 4),
+            // 0.1 is a little less in 32 bits.
+            (0.1, 30, 2),
+            (0.1, 31, 3),
+            (0.1, 0, 0),
+            // The largest and the smallest that are told, and those beyond.
+            (0.5f64.powi(-31), 3, 3 << 31),
+            (0.5f64.powi(-32), 3, 0),
+            (1.5 * 0.5f64.powi(32), u32::MAX, 1),
+            (0.5f64.powi(33), u32::MAX, 0),
+            (f64::MAX, u32::MAX, 0),
+        ] {
+            assert_eq!(of(factor).floor_times(number), floor, "{factor} * {number}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod settings;
 pub mod testing;
 pub mod throttle;
 pub mod window;
+mod word;
 
 #[cfg(target_has_atomic = "64")]
 pub use atomic::AtomicWindow;

@@ -13,6 +13,8 @@
 //! or still without an answer, than sends are accepted, but for six to begin with and one in each full wait. To send faster and faster it takes three accepted of four; below that the wait grows back and the formula
 //! alone decides.
 
+use crate::word::{at_most, joined};
+
 /// How the extra sends of a refusing client are paced: at the slowest one in so many seconds and so many attempts,
 /// whichever is longer.
 ///
@@ -61,12 +63,6 @@ const TOP: u64 = 16;
 const MOST_SINCE: u64 = (1 << SINCE_BITS) - 1;
 const MOST_JITTER: u64 = (1 << JITTER_BITS) - 1;
 const MOST_LEVEL: u64 = (1 << LEVEL_BITS) - 1;
-
-/// `high`, and below it `low` of so many bits.
-#[inline]
-const fn joined(high: u64, bits: u32, low: u64) -> u64 {
-    high << bits | low
-}
 
 impl Pace {
     /// A fresh client trusts its backend.
@@ -132,7 +128,7 @@ impl Recovery {
     #[inline]
     pub(crate) const fn attempt(self, word: u64, second: u64, draw: u64, refused: bool) -> (Option<u8>, u64) {
         // Time stands still at the last second that the word holds.
-        let second = if second < LAST_SECOND { second } else { LAST_SECOND };
+        let second = at_most(second, LAST_SECOND);
         let pace = Pace::unpack(word);
         if !refused {
             return (Some(PLAIN), pace.sent(second, draw).pack());
@@ -143,7 +139,7 @@ impl Recovery {
             let level = pace.level.saturating_sub(LOWER);
             (Some((pace.level - level) as u8), Pace { level, ..pace.sent(second, draw) }.pack())
         } else {
-            let since = if pace.since < MOST_SINCE { pace.since + 1 } else { MOST_SINCE };
+            let since = at_most(pace.since + 1, MOST_SINCE);
             (None, Pace { since, ..pace }.pack())
         }
     }
@@ -162,7 +158,7 @@ impl Recovery {
             (false, PLAIN) => pace.level.saturating_sub(LOWER),
             (false, _) => pace.level,
         };
-        Pace { level: if level < TOP { level } else { TOP }, ..pace }.pack()
+        Pace { level: at_most(level, TOP), ..pace }.pack()
     }
 }
 

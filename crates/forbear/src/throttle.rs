@@ -6,6 +6,7 @@
 use core::fmt;
 
 use crate::double::{Double, bits_of, is_finite_and_not_negative};
+use crate::word::{at_most, joined};
 
 /// The multiplier K of the throttle: how many requests are sent for each one that is accepted.
 ///
@@ -87,7 +88,7 @@ pub const fn rejects(requests: u32, accepts: u32, k: K, draw: u64) -> bool {
     // the draw and the next double. It cannot lie on it: twice a 53-bit mantissa plus one is odd and has 54 bits, more
     // than the excess can contribute.
     let spare = draw.leading_zeros() - 11;
-    let middle = draw << (spare + 1) | 1;
+    let middle = joined(draw << spare, 1, 1);
     let divisor = requests as u64 + 1;
     let unused = divisor.leading_zeros();
     let divisor = divisor << unused >> 32;
@@ -114,9 +115,7 @@ pub(crate) const fn may_reject(requests: u32, accepts: u32, k: K) -> bool {
 #[inline]
 pub(crate) const fn never_rejects(requests: u32, accepts: u32, k: K) -> bool {
     let Some(k) = Double::from_bits(k.0) else { return requests == 0 };
-    let allowed = (k.mantissa >> 21) * accepts as u64;
-    let shift = -21 - k.exponent;
-    shift >= 0 && shift < 64 && allowed >> shift >= requests as u64
+    k.floor_times(accepts) >= requests as u64
 }
 
 /// `requests - k * accepts`, rounded as doubles are, where that is above 0.
@@ -139,7 +138,7 @@ const fn excess(requests: u32, accepts: u32, k: K) -> Option<Double> {
                     Some(rest) => rest,
                 },
                 lower => {
-                    let lower = if lower < -63 { 63 } else { -lower };
+                    let lower = at_most(lower.unsigned_abs() as u64, 63) as u32;
                     let rest = whole - (mantissa >> lower);
                     // What is below the last bit only matters by being there: one bit stands for all of it, eleven
                     // below the last that rounding keeps.

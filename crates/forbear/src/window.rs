@@ -7,6 +7,7 @@ use heapless::Vec;
 
 use crate::counts::{Counts, Tally};
 use crate::recovery;
+use crate::word::at_most;
 
 /// How many young seconds keep their attempts in flight apart: the longest grace is one less.
 pub(crate) const YOUNG: usize = 8;
@@ -17,8 +18,7 @@ const _: () = assert!(MAX_GRACE as usize == YOUNG - 1);
 
 /// How many seconds before the current one count as young under `grace`: no more than the window holds.
 pub(crate) const fn young_span<const N: usize>(grace: u8) -> u64 {
-    let grace = if grace < MAX_GRACE { grace as u64 } else { MAX_GRACE as u64 };
-    if grace < N as u64 { grace } else { N as u64 - 1 }
+    at_most(at_most(grace as u64, MAX_GRACE as u64), N as u64 - 1)
 }
 
 /// A counter of one bucket: `u32`, or `u16` for small devices. It saturates.
