@@ -426,8 +426,8 @@ enum State {
 pub struct Call {
     state: State,
     begun: Instant,
-    /// When the last attempt was sent: a clock that steps back stands still there.
-    since: Instant,
+    /// A clock that steps back stands still at the latest time it told.
+    latest: Instant,
     attempts: u32,
     accepts: u32,
     most: Option<u32>,
@@ -440,7 +440,7 @@ impl Default for Call {
         Self {
             state: State::Fresh,
             begun: Instant::ORIGIN,
-            since: Instant::ORIGIN,
+            latest: Instant::ORIGIN,
             attempts: 0,
             accepts: 0,
             most: None,
@@ -458,6 +458,7 @@ impl Call {
 
     /// What to do now.
     pub fn next(&mut self, world: &mut World, now: Instant, rng: &mut impl Rng) -> Step {
+        self.latest = self.latest.max(now);
         if let State::Sent { .. } = self.state {
             self.reply(world, now, Reply::UNREACHABLE);
         }
@@ -476,6 +477,7 @@ impl Call {
     /// Takes what came back from the attempt in flight.
     pub fn reply(&mut self, world: &mut World, now: Instant, reply: Reply) {
         if let State::Sent { asked, staked } = self.state {
+            self.latest = self.latest.max(now);
             if let Some(asked) = asked {
                 world.window.answer(asked, now.second(), reply.is_accepted());
                 world.pace.answered(reply.is_accepted(), staked);
@@ -490,9 +492,9 @@ impl Call {
         match self.state {
             State::Waiting { reserved: true } => world.window.release(),
             State::Sent { asked: Some(asked), staked } => {
-                let since = self.since;
+                let sent = self.latest;
                 let grace = world.config.in_flight_grace();
-                if grace.is_some_and(|grace| now.is_some_and(|now| now.saturating_since(since) < grace)) {
+                if grace.is_some_and(|grace| now.is_some_and(|now| now.saturating_since(sent) < grace)) {
                     world.window.withdraw(asked);
                 } else {
                     world.pace.answered(false, staked);
@@ -527,7 +529,7 @@ impl Call {
     fn start(&mut self, world: &mut World, now: Instant, retry: Option<bool>, rng: &mut impl Rng) -> Step {
         let reserved = retry == Some(true);
         let deadline = self.deadline(world);
-        if retry.is_some() && deadline.is_some_and(|deadline| now.max(self.since) > deadline) {
+        if retry.is_some() && deadline.is_some_and(|deadline| self.latest > deadline) {
             if reserved {
                 world.window.release();
             }
@@ -577,8 +579,7 @@ impl Call {
 
         self.attempts += 1;
         self.state = State::Sent { asked, staked };
-        self.since = now;
-        let left = deadline.map(|deadline| deadline.saturating_since(now.max(self.begun)));
+        let left = deadline.map(|deadline| deadline.saturating_since(self.latest));
         Step::Send { within: world.config.attempt_timeout().into_iter().chain(left).min() }
     }
 
@@ -632,8 +633,7 @@ impl Call {
             (_, Some(cap)) => uniform(cap),
             (_, None) => return self.start(world, now, Some(reserved), rng),
         };
-        let now = now.max(self.since);
-        if self.deadline(world).is_some_and(|deadline| now.saturating_add(wait) > deadline) {
+        if self.deadline(world).is_some_and(|deadline| self.latest.saturating_add(wait) > deadline) {
             if reserved {
                 world.window.release();
             }

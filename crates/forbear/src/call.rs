@@ -197,7 +197,7 @@ impl<H: Handle> Call<H> {
     pub fn next(&mut self, now: Instant, rng: &mut impl Rng) -> Step {
         let policy = self.handle.policy();
         match self.progress.advance(policy, now, rng) {
-            Action::Send => Step::Send { within: self.progress.course.within(policy.config(), now) },
+            Action::Send => Step::Send { within: self.progress.course.within(policy.config()) },
             Action::Wait(delay) => Step::Wait(delay),
             Action::End => Step::Done(self.progress.report(policy.config())),
         }
@@ -234,9 +234,9 @@ impl<H: Handle> Drop for Call<H> {
     // Small enough to be inlined wherever a caller's code may unwind, so that the call need not be in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
-        let Course { phase, asked, since, stake, .. } = self.progress.course;
+        let Course { phase, asked, latest, stake, .. } = self.progress.course;
         if matches!(phase, Phase::Reserved | Phase::InFlight) {
-            self.handle.settle(asked, since, stake);
+            self.handle.settle(asked, latest, stake);
         }
     }
 }
@@ -252,7 +252,7 @@ impl<H: Handle> fmt::Debug for Call<H> {
 enum Phase {
     /// The next step is a retry, which is among the `waiting` of the window.
     Reserved,
-    /// Sent at `since`, and counted in the second `asked`.
+    /// Sent at the `latest` time, and counted in the second `asked`.
     InFlight,
     /// The next step is the first attempt.
     New,
@@ -292,7 +292,8 @@ struct Course {
     phase: Phase,
     /// When the first attempt was asked for.
     begun: Instant,
-    since: Instant,
+    /// The latest time that the call was told.
+    latest: Instant,
     asked: u64,
     accepted: bool,
     /// What the attempt in flight costs the recovery.
@@ -340,6 +341,7 @@ impl Progress {
             Phase::New => {}
             Phase::Replied if course.is_final() => return course.end(course.settled()),
             _ => {
+                course.told(policy.config(), now);
                 // What it leaves behind should the caller's generator panic is its own to settle.
                 let before = *course;
                 course.phase = Phase::Over;
@@ -378,7 +380,7 @@ impl Course {
         Self {
             phase: Phase::New,
             begun: Instant::ORIGIN,
-            since: Instant::ORIGIN,
+            latest: Instant::ORIGIN,
             asked: NOT_COUNTED,
             accepted: false,
             stake: PLAIN,
@@ -404,7 +406,7 @@ impl Course {
             Phase::InFlight | Phase::Over => Some(Action::End),
         };
         // A retry is due, after its wait or without one.
-        if action.is_none() && self.phase != Phase::New && self.is_late(policy.config(), now, Duration::ZERO) {
+        if action.is_none() && self.phase != Phase::New && self.is_late(policy.config(), Duration::ZERO) {
             action = Some(self.end_early(policy, Stop::Deadline));
         }
         Turn { action, phase: self.phase, stop: self.stop, shadow: self.shadow, seen }
@@ -421,10 +423,10 @@ impl Course {
     ) -> Action {
         let (config, window) = (policy.config(), policy.window());
         if self.phase == Phase::New {
-            self.begun = now;
+            (self.begun, self.latest) = (now, now);
         }
         let mode = policy.mode();
-        (self.asked, self.since, self.stake) = (NOT_COUNTED, now, PLAIN);
+        (self.asked, self.stake) = (NOT_COUNTED, PLAIN);
         if mode != Mode::Off {
             let second = now.second();
             let (mut seen, asked) = window.attempt(second, self.phase == Phase::Reserved);
@@ -468,6 +470,14 @@ impl Course {
         Action::Send
     }
 
+    /// Keeps the latest time, where anything depends on it: a clock that steps back stands still there.
+    #[inline]
+    fn told(&mut self, config: &Config, now: Instant) {
+        if config.deadline().is_some() || config.grace > 0 {
+            self.latest = now.max(self.latest);
+        }
+    }
+
     /// Step 5: the answer came.
     #[inline(always)]
     fn reply<W: Tally, S: Settings>(&mut self, policy: &Policy<W, S>, now: Instant, reply: Reply) {
@@ -483,6 +493,9 @@ impl Course {
                 if config.recovery.is_some() {
                     window.pace(|word| ((), Recovery::answered(word, reply.is_accepted(), self.stake)));
                 }
+            }
+            if reply.retry() != Retry::Never {
+                self.told(policy.config(), now);
             }
             self.accepted = reply.is_accepted();
             self.accepts = self.accepts.saturating_add(u16::from(reply.is_accepted()));
@@ -550,7 +563,7 @@ impl Course {
             return None;
         }
         let wait = duration(wait);
-        if self.is_late(config, now, wait) {
+        if self.is_late(config, wait) {
             return Some(self.end_early(policy, Stop::Deadline));
         }
         Some(Action::Wait(wait))
@@ -558,18 +571,17 @@ impl Course {
 
     /// What an attempt that starts now may take.
     #[inline]
-    fn within(&self, config: &Config, now: Instant) -> Option<Duration> {
-        // A clock that steps back stands still: what is left is never more than all.
-        let left = self.end_of_time(config).map(|end| end.saturating_since(now.max(self.begun)));
+    fn within(&self, config: &Config) -> Option<Duration> {
+        let left = self.end_of_time(config).map(|end| end.saturating_since(self.latest));
         match (config.attempt_timeout(), left) {
             (Some(timeout), Some(left)) => Some(timeout.min(left)),
             (timeout, left) => timeout.or(left),
         }
     }
 
-    /// Whether what would start after a `wait` would start past the deadline. A clock that steps back stands still.
-    fn is_late(&self, config: &Config, now: Instant, wait: Duration) -> bool {
-        self.end_of_time(config).is_some_and(|end| now.max(self.since).saturating_add(wait) > end)
+    /// Whether what would start after a `wait` would start past the deadline.
+    fn is_late(&self, config: &Config, wait: Duration) -> bool {
+        self.end_of_time(config).is_some_and(|end| self.latest.saturating_add(wait) > end)
     }
 
     /// When the deadline is.

@@ -76,12 +76,32 @@ fn an_attempt_may_take_the_less_of_its_timeout_and_what_is_left() {
         call.reply(after(800), Reply::OVERLOADED);
         assert_eq!(send(&mut call, after(800)), second);
     }
-    // A clock that steps back leaves no more than all.
-    let policy = policy(builder.deadline(ms(1_000)));
+}
+
+#[test]
+fn a_clock_that_steps_back_stands_still_at_the_latest_time_that_a_call_was_told() {
+    let early = Instant::from_secs(7);
+    // Told by the reply, and by what was asked after it.
+    let builder = Config::overload().to_builder().retry_ratio(10.0).deadline(ms(1_000));
+    for (replied, asked, left) in [(START, early, 1_000), (after(900), early, 100), (early, after(900), 100)] {
+        let policy = policy(builder);
+        let mut call = Call::new(&policy);
+        send(&mut call, START);
+        call.reply(replied, Reply::OVERLOADED);
+        assert_eq!(send(&mut call, asked), Some(ms(left)));
+    }
+    let policy = policy(generous().deadline(ms(1_000)));
+    // Told when the wait was asked for.
     let mut call = Call::new(&policy);
     send(&mut call, START);
     call.reply(START, Reply::OVERLOADED);
-    assert_eq!(send(&mut call, Instant::from_secs(7)), Some(ms(1_000)));
+    assert_eq!(next(&mut call, after(700)), Step::Wait(ms(100)));
+    assert_eq!(send(&mut call, early), Some(ms(300)));
+    // And a wait is held against the deadline from there.
+    let mut call = Call::new(&policy);
+    send(&mut call, START);
+    call.reply(after(950), Reply::OVERLOADED);
+    assert_eq!(end(&mut call, early).stop, Stop::Deadline);
 }
 
 #[test]
