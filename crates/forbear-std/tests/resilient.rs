@@ -195,3 +195,58 @@ fn a_send_that_panics_stays_counted_and_the_client_usable() {
     assert_eq!((client.requests(), client.accepts(), client.policy().counts(client.time()).waiting), (1, 0, 0));
     assert!(client.begin().ready() || client.requests() == 2);
 }
+
+/// A clock whose coarse reading lags by five milliseconds.
+#[derive(Clone, Default)]
+struct LaggingClock(SharedClock);
+
+impl Clock for LaggingClock {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn coarse(&self) -> Instant {
+        Instant::from_micros(self.0.0.load(Relaxed).saturating_sub(5_000))
+    }
+}
+
+impl Sleep for LaggingClock {
+    fn sleep(&self, delay: Duration) {
+        self.0.sleep(delay);
+    }
+}
+
+#[test]
+fn a_deadline_is_held_by_the_exact_clock() {
+    for (takes, sent) in [(99, 3), (101, 1)] {
+        let config = Config::overload().to_builder().retry_ratio(10.0).no_throttle();
+        let config = config.deadline(Duration::from_millis(100)).build().unwrap();
+        let clock = LaggingClock::default();
+        let client = Client::with(clock.clone(), ThreadRng, config, AtomicWindow::new());
+        let mut sends = 0;
+        let send = || {
+            if sends == 0 {
+                clock.sleep(Duration::from_millis(takes));
+            }
+            sends += 1;
+            Err::<(), _>(())
+        };
+        client.call(send, |_| Reply::OVERLOADED).unwrap_err();
+        assert_eq!(sends, sent, "the first send takes {takes} ms");
+    }
+}
+
+#[test]
+fn what_is_dropped_is_as_old_as_the_exact_clock_says() {
+    let config = Config::overload().to_builder().in_flight_grace(Duration::from_secs(1)).build().unwrap();
+    for (age, requests) in [(994, 0), (1_000, 1)] {
+        let clock = LaggingClock::default();
+        clock.sleep(Duration::from_secs(9));
+        let client = Client::with(clock.clone(), ThreadRng, config, AtomicWindow::new());
+        let mut call = Call::new(&client);
+        assert!(matches!(call.next(clock.now(), &mut ThreadRng), Step::Send { .. }));
+        clock.sleep(Duration::from_millis(age));
+        drop(call);
+        assert_eq!(client.requests(), requests, "dropped after {age} ms");
+    }
+}
