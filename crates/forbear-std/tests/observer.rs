@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use forbear::testing::ScriptedRng;
 use forbear::{AtomicWindow, Clock, Instant, Sleep};
 use forbear_std::{Client, Config, Error, Reply, Report, Stop, ThreadRng};
 
@@ -61,6 +62,25 @@ fn calls_and_loops_are_told_once() {
 
     let expected = [(Stop::Accepted, 1), (Stop::AttemptsSpent, 3), (Stop::AttemptsSpent, 3), (Stop::Accepted, 1)];
     assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_call_that_is_never_sent_is_told() {
+    let told = Told::default();
+    let observer = {
+        let told = told.clone();
+        move |report: &Report| told.lock().unwrap().push((report.stop, report.attempts))
+    };
+    let config = Config::overload().to_builder().max_attempts(1).build().unwrap();
+    // The lowest draws: whatever may be refused is.
+    let client =
+        Client::with(Waited::default(), ScriptedRng::new(&[0]), config, AtomicWindow::new()).observed(observer);
+    client.call(|| Err::<(), _>(()), |_| Reply::OVERLOADED).unwrap_err();
+    assert!(client.call(|| Err::<(), _>(()), |_| Reply::OVERLOADED).unwrap_err().is_refused());
+    let mut call = client.begin();
+    assert!(!call.ready());
+    assert!(call.finish(NONE).unwrap_err().is_refused());
+    assert_eq!(*told.lock().unwrap(), [(Stop::AttemptsSpent, 1), (Stop::Throttled, 0), (Stop::Throttled, 0)]);
 }
 
 #[test]
