@@ -30,6 +30,18 @@ async fn calls(client: &TestClient) {
     assert!(timeout(Duration::from_secs(1), hanging).await.is_err());
 }
 
+/// A deadline of a second, and a server may ask for two.
+const LIMITED: Config =
+    forbear::config!(BUDGET.to_builder().deadline(Duration::from_secs(1)).max_retry_after(Duration::from_secs(2)));
+
+/// Two calls that the deadline ends, and one whose server asks for too long a wait.
+async fn limited(client: &TestClient) {
+    for milliseconds in [1_500, 1_600, 2_500] {
+        let wait = Duration::from_millis(milliseconds);
+        client.call(|| ready(Err::<(), u16>(503)), |_| Reply::OVERLOADED.after(wait)).await.unwrap_err();
+    }
+}
+
 async fn metrics_in(mode: Mode) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     let client = client(BUDGET).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test")));
@@ -144,6 +156,42 @@ async fn metrics_show_the_throttle() {
     has(&recorder.handle().render(), &lines);
 }
 
+#[tokio::test(start_paused = true)]
+async fn metrics_tell_the_limits_apart() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let client = client(LIMITED).observed(metrics::with_local_recorder(&recorder, || Metrics::new("test")));
+    limited(&client).await;
+    let lines = [
+        r#"forbear_refusals_total{client="test",mode="enforce",reason="deadline"} 2"#,
+        r#"forbear_refusals_total{client="test",mode="enforce",reason="retry_after"} 1"#,
+    ];
+    has(&recorder.handle().render(), &lines);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_what_the_throttle_would_have_refused() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let observer = metrics::with_local_recorder(&recorder, || Metrics::new("test"));
+    // With K of 0 nearly all but the first.
+    let config = Config::overload().to_builder().k(0.0).max_attempts(1).mode(Mode::Shadow).build().unwrap();
+    let told = Arc::new(Mutex::new(0));
+    let client = client(config).observed(observer).observed({
+        let told = told.clone();
+        move |report: &forbear_tokio::Report| *told.lock().unwrap() += u32::from(report.shadow.is_some())
+    });
+    for _ in 0..100 {
+        client.call(|| ready(Ok::<_, u16>(())), |_| Reply::ACCEPTED).await.unwrap();
+    }
+    let refused = *told.lock().unwrap();
+    assert!(refused > 0);
+    let lines = [
+        &format!(r#"forbear_refusals_total{{client="test",mode="shadow",reason="throttled"}} {refused}"#)[..],
+        r#"forbear_refusals_total{client="test",mode="enforce",reason="throttled"} 0"#,
+        r#"forbear_attempts_total{client="test"} 100"#,
+    ];
+    has(&recorder.handle().render(), &lines);
+}
+
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -166,6 +214,10 @@ impl<'w> MakeWriter<'w> for Lines {
 }
 
 async fn events_in(mode: Mode) -> Vec<String> {
+    events_of(BUDGET, mode, calls).await
+}
+
+async fn events_of(config: Config, mode: Mode, calls: impl AsyncFnOnce(&TestClient)) -> Vec<String> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(lines.clone())
@@ -174,7 +226,7 @@ async fn events_in(mode: Mode) -> Vec<String> {
         .with_ansi(false)
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let client = client(BUDGET).observed(Events::new("te".to_owned() + "st"));
+    let client = client(config).observed(Events::new("te".to_owned() + "st"));
     client.set_mode(mode);
     calls(&client).await;
     let written = lines.0.lock().unwrap().clone();
@@ -206,6 +258,27 @@ async fn events_tell_what_shadow_mode_would_have_refused() {
     assert!(shadowed.starts_with("WARN forbear: not retried after 3 attempts"), "{shadowed}");
     assert!(shadowed.contains("; sent in shadow mode although the retry budget is spent"), "{shadowed}");
     assert!(shadowed.contains("stop=\"attempts_spent\" shadow=\"budget\" attempts=3"), "{shadowed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_warn_of_limits_and_of_the_throttle() {
+    let events = events_of(LIMITED, Mode::Enforce, limited).await;
+    assert_eq!(events.len(), 3, "{events:#?}");
+    for (event, stop) in events.iter().zip(["deadline", "deadline", "retry_after"]) {
+        assert!(event.starts_with("WARN ") && event.contains(&format!("stop=\"{stop}\"")), "{event}");
+    }
+    // What is never sent: with K of 0 nearly all but the first.
+    let config = Config::overload().to_builder().k(0.0).max_attempts(1).build().unwrap();
+    let many = async |client: &TestClient| {
+        for _ in 0..100 {
+            let _ = client.call(|| ready(Ok::<_, u16>(())), |_| Reply::ACCEPTED).await;
+        }
+    };
+    let events = events_of(config, Mode::Enforce, many).await;
+    assert!(events.len() > 50, "{events:#?}");
+    for event in events {
+        assert!(event.starts_with("WARN forbear: not sent: ") && event.contains("stop=\"throttled\""), "{event}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
