@@ -588,6 +588,22 @@ async fn trailers_are_sent_as_often_as_their_body() {
     assert!(arrived.iter().all(|arrived| arrived.body == "data" && arrived.trailers.as_ref() == Some(&trailers)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_again_is_the_same_request() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let service = tower::service_fn(|request: Request<Full<Bytes>>| {
+        let head = (request.method().clone(), request.uri().clone(), request.version(), request.headers().clone());
+        seen.lock().unwrap().push(head);
+        async { Ok::<_, BoxError>(status(503)) }
+    });
+    let service = ForbearLayer::new(Client::new(WILLING), Http::new()).layer(service);
+    let request = Request::put("http://backend/one?two").version(http::Version::HTTP_2).header("x-part", "three");
+    assert_eq!(send(&service, request.body(Full::default()).unwrap()).await.unwrap().status(), 503);
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() == 3 && seen.iter().all(|head| *head == seen[0]), "{seen:?}");
+    assert_eq!((&seen[0].0, seen[0].2), (&Method::PUT, http::Version::HTTP_2));
+}
+
 #[tokio::test]
 async fn a_header_carries_the_attempt() {
     let (server, name) = (Server::answering(&[503]).await, HeaderName::from_static("x-attempt"));
