@@ -76,7 +76,8 @@ pub struct Http<K = CloneBody> {
     bodies: K,
     max_copied: u64,
     unprocessed: bool,
-    redirected: bool,
+    /// Unless it is said, what is known of the service's kind counts.
+    redirected: Option<bool>,
     attempt_header: Option<HeaderName>,
     statuses: Vec<(RangeInclusive<u16>, Reply)>,
     errors: fn(&(dyn Error + 'static)) -> Option<Reply>,
@@ -90,7 +91,7 @@ impl Http {
             bodies: CloneBody,
             max_copied: MAX_COPIED,
             unprocessed: false,
-            redirected: false,
+            redirected: None,
             attempt_header: None,
             statuses: Vec::new(),
             errors: |_| None,
@@ -137,19 +138,22 @@ impl<K> Http<K> {
         Self { unprocessed, ..self }
     }
 
-    /// Whether what is below the layer follows redirects, as reqwest does unless it is told not to. Then the connection that
-    /// could not be made, or the rejection, may be that of a later hop, after the first has done the work and redirected
-    /// to its result (303): it tells nothing, and what is not repeatable is never sent again.
+    /// Whether what is below the layer follows redirects. Then the connection that could not be made, or the rejection, may
+    /// be that of a later hop, after the first has done the work and redirected to its result (303): it tells nothing, and
+    /// what is not repeatable is never sent again.
     ///
-    /// Say so where requests that must not be repeated are answered by redirects to another host.
+    /// Unless it is said, the clients of hyper and others count as following none, and reqwest's as following them, which
+    /// it does unless it is told not to. Of its rejections alone nothing is assumed, since
+    /// [`rejections_are_unprocessed`](Self::rejections_are_unprocessed) speaks of the whole backend.
     ///
     /// ```
     /// use forbear_tokio::http::Http;
     ///
-    /// let http = Http::new().follows_redirects(true);
+    /// // For reqwest's clients with `redirect::Policy::none()`.
+    /// let http = Http::new().follows_redirects(false);
     /// ```
     pub fn follows_redirects(self, follows: bool) -> Self {
-        Self { redirected: follows, ..self }
+        Self { redirected: Some(follows), ..self }
     }
 
     /// Sends the number of the attempt with each, 0 for the first, in a header of this name.
@@ -207,13 +211,14 @@ impl<K> Http<K> {
         }
     }
 
-    fn tells_unprocessed(&self, result: Result<StatusCode, &(dyn Error + 'static)>) -> bool {
+    /// `redirects` is whether a service of this kind follows them, unless it is said.
+    fn tells_unprocessed(&self, result: Result<StatusCode, &(dyn Error + 'static)>, redirects: bool) -> bool {
         match result {
-            _ if self.redirected => false,
+            _ if self.redirected == Some(true) => false,
             Ok(status) => {
                 self.unprocessed && matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
             }
-            Err(error) => is_unprocessed(error),
+            Err(error) => !self.redirected.unwrap_or(redirects) && is_unprocessed(error),
         }
     }
 
@@ -251,7 +256,7 @@ impl<K: CopyBody<B>, B, T> Protocol<Request<B>, Response<T>> for Http<K> {
     }
 
     fn is_unprocessed(&self, result: Result<&Response<T>, &(dyn Error + 'static)>) -> bool {
-        self.tells_unprocessed(result.map(Response::status))
+        self.tells_unprocessed(result.map(Response::status), false)
     }
 
     fn mark(&self, request: &mut Request<B>, attempt: u32) {
@@ -271,7 +276,8 @@ pub(crate) fn copy<B>(request: &mut Request<B>, bodies: &impl CopyBody<B>, most:
 }
 
 /// As reqwest shows no extensions of requests, only the method and `Idempotency-Key` tell what may be repeated. Its client
-/// follows redirects: see [`Http::follows_redirects`].
+/// follows redirects, so a connection that could not be made tells nothing unless it is said that it follows none:
+/// [`Http::follows_redirects`].
 #[cfg(feature = "reqwest")]
 impl<K> Protocol<reqwest::Request, reqwest::Response> for Http<K> {
     fn copy(&self, request: &mut reqwest::Request) -> Option<reqwest::Request> {
@@ -288,7 +294,7 @@ impl<K> Protocol<reqwest::Request, reqwest::Response> for Http<K> {
     }
 
     fn is_unprocessed(&self, result: Result<&reqwest::Response, &(dyn Error + 'static)>) -> bool {
-        self.tells_unprocessed(result.map(reqwest::Response::status))
+        self.tells_unprocessed(result.map(reqwest::Response::status), true)
     }
 
     fn mark(&self, request: &mut reqwest::Request, attempt: u32) {

@@ -651,18 +651,37 @@ mod with_reqwest {
     #[tokio::test]
     async fn a_connection_that_cannot_be_made_is_tried_again_whatever_the_method() {
         let (_held, address) = unheard();
-        let (http, client) = (reqwest::Client::new(), Client::new(WILLING));
-        let service = ForbearLayer::new(client.clone(), Http::new()).layer(http.clone());
+        let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = Client::new(WILLING);
+        let service = ForbearLayer::new(client.clone(), Http::new().follows_redirects(false)).layer(http.clone());
         let error = send(&service, http.post(format!("http://{address}/")).build().unwrap()).await.unwrap_err();
         assert!(error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect), "{error}");
         assert_eq!((client.requests(), client.accepts()), (3, 0));
     }
 
+    #[tokio::test]
+    async fn a_backend_that_rejects_before_it_works_is_believed_unless_redirects_are_followed() {
+        let unprocessed = Http::new().rejections_are_unprocessed(true);
+        for (http_protocol, sent) in [(unprocessed.clone(), 3), (unprocessed.follows_redirects(true), 1)] {
+            let (server, http, client) =
+                (Server::answering(&[503]).await, reqwest::Client::new(), Client::new(WILLING));
+            let service = ForbearLayer::new(client, http_protocol).layer(http.clone());
+            let request = http.post(format!("http://{}/", server.address)).build().unwrap();
+            assert_eq!(send(&service, request).await.unwrap().status(), 503);
+            assert_eq!(server.count(), sent);
+        }
+    }
+
     /// The first hop has done the work, and only the second can't be reached.
     #[tokio::test]
-    async fn what_a_redirect_hides_is_not_sent_again_where_that_is_said() {
+    async fn what_a_redirect_hides_is_not_sent_again_unless_there_is_none() {
         let (_held, nobody) = unheard();
-        for (http_protocol, sent) in [(Http::new().follows_redirects(true), 1), (Http::new(), 3)] {
+        for (http_protocol, sent) in [
+            (Http::new(), 1),
+            (Http::new().follows_redirects(true), 1),
+            // What is said is believed.
+            (Http::new().follows_redirects(false), 3),
+        ] {
             let server = Server::start(move |_| {
                 let location = format!("http://{nobody}/order/1");
                 Response::builder().status(303).header(LOCATION, location).body(Body::empty()).unwrap()
