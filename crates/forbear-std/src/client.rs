@@ -6,12 +6,11 @@ use forbear::call::Progress;
 use std::sync::Arc;
 use std::{panic, thread};
 
-use forbear::rand_core::Rng;
 use forbear::{
     Call, Clock, Config, Counts, Error, Handle, Instant, Mode, Policy, Reply, Report, Retry, Sleep, Step, Tally,
 };
 
-use crate::{SharedWindow, SystemClock, ThreadRng};
+use crate::{SharedRng, SharedWindow, SystemClock, ThreadRng};
 
 /// One client for all threads that talk to one backend.
 ///
@@ -81,9 +80,19 @@ impl Default for Client {
 impl<C, R, W> Client<C, R, W> {
     /// A client over another clock, generator or window: for tests, and for windows of another length.
     ///
-    /// Clones of the client clone the generator. One that is a handle, as [`ThreadRng`], draws on; a generator with state
-    /// of its own would repeat itself, so put it behind a handle.
-    pub fn with(clock: C, rng: R, config: Config, window: W) -> Self {
+    /// All calls and clones draw on in the one sequence of the generator, so one with a state of its own is put behind a
+    /// handle, [`LockedRng`](crate::LockedRng). It does not compile without:
+    ///
+    /// ```compile_fail,E0277
+    /// # use forbear_std::{Client, Config, SharedWindow, SystemClock};
+    /// # use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
+    /// let rng = Xoshiro256PlusPlus::seed_from_u64(1); // every call would have the same jitter
+    /// Client::with(SystemClock, rng, Config::resilient(), SharedWindow::<120>::default());
+    /// ```
+    pub fn with(clock: C, rng: R, config: Config, window: W) -> Self
+    where
+        R: SharedRng,
+    {
         Self { shared: Arc::new(Shared { clock, policy: Policy::new(config, window) }), rng, observer: None }
     }
 
@@ -135,7 +144,7 @@ impl<C, R, W> Client<C, R, W> {
     }
 }
 
-impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
+impl<C: Clock, R: SharedRng, W: Tally> Client<C, R, W> {
     /// The generator.
     pub fn rng(&self) -> R {
         self.rng.clone()
@@ -194,7 +203,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
     }
 }
 
-impl<C: Sleep, R: Rng + Clone, W: Tally> Client<C, R, W> {
+impl<C: Sleep, R: SharedRng, W: Tally> Client<C, R, W> {
     /// One call: `send` is one attempt, `classify` says what its result means. Waits block the thread.
     ///
     /// After at least one reply the last result comes back untouched, whatever ended the retries: also an `Ok` that is no
@@ -318,7 +327,7 @@ pub struct Attempts<'c, C: Clock, R, W: Tally> {
     report: Option<Report>,
 }
 
-impl<C: Sleep, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
+impl<C: Sleep, R: SharedRng, W: Tally> Attempts<'_, C, R, W> {
     /// Whether to send an attempt now; blocks for as long as it has to wait. After false the call is over.
     ///
     /// Asked again without a [`reply`](Self::reply), it takes the attempt for one that got no answer.

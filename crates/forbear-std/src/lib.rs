@@ -16,4 +16,4 @@ pub use forbear::{Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Re
 pub use locked::LockedWindow;
 #[cfg(not(target_has_atomic = "64"))]
 pub use locked::LockedWindow as SharedWindow;
-pub use rng::ThreadRng;
+pub use rng::{LockedRng, SharedRng, ThreadRng};

@@ -6,7 +6,7 @@ use forbear::{AtomicWindow, Config, Error, Reply, Tally};
 use forbear_conformance::{
     Client as Tested, Conformance, Ended, Observed, Outcome, SharedClock, SharedScript, Subject,
 };
-use forbear_std::{Client, LockedWindow};
+use forbear_std::{Client, LockedRng, LockedWindow};
 
 fn main() -> ExitCode {
     Conformance::default()
@@ -26,7 +26,7 @@ impl Subject for LockFree {
     const NAME: &'static str = "forbear_std::Client<AtomicWindow>";
 
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Tested> {
-        Box::new(Threads(Client::with(clock, script, config, AtomicWindow::<N>::of_len())))
+        Box::new(Threads(Client::with(clock, LockedRng::new(script), config, AtomicWindow::<N>::of_len())))
     }
 }
 
@@ -37,11 +37,11 @@ impl Subject for Locked {
     const NAME: &'static str = "forbear_std::Client<LockedWindow>";
 
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Tested> {
-        Box::new(Threads(Client::with(clock, script, config, LockedWindow::<N>::new())))
+        Box::new(Threads(Client::with(clock, LockedRng::new(script), config, LockedWindow::<N>::new())))
     }
 }
 
-struct Threads<W>(Client<SharedClock, SharedScript, W>);
+struct Threads<W>(Client<SharedClock, LockedRng<SharedScript>, W>);
 
 impl<W: Tally> Tested for Threads<W> {
     fn call(&mut self, send: &mut dyn FnMut() -> Reply) -> Ended {

@@ -7,7 +7,7 @@ use std::thread;
 
 use forbear::testing::ScriptedRng;
 use forbear::{AtomicWindow, Clock, Instant, Sleep};
-use forbear_std::{Client, Config, Error, Reply, Report, Stop, ThreadRng};
+use forbear_std::{Client, Config, Error, LockedRng, Reply, Report, Stop, ThreadRng};
 
 /// A clock of its own that a wait moves on.
 #[derive(Default)]
@@ -73,8 +73,8 @@ fn a_call_that_is_never_sent_is_told() {
     };
     let config = Config::overload().to_builder().max_attempts(1).build().unwrap();
     // The lowest draws: whatever may be refused is.
-    let client =
-        Client::with(Waited::default(), ScriptedRng::new(&[0]), config, AtomicWindow::new()).observed(observer);
+    let rng = LockedRng::new(ScriptedRng::new(&[0]));
+    let client = Client::with(Waited::default(), rng, config, AtomicWindow::new()).observed(observer);
     client.call(|| Err::<(), _>(()), |_| Reply::OVERLOADED).unwrap_err();
     assert!(client.call(|| Err::<(), _>(()), |_| Reply::OVERLOADED).unwrap_err().is_refused());
     let mut call = client.begin();

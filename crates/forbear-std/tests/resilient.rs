@@ -7,7 +7,7 @@ use std::thread;
 
 use forbear::testing::ScriptedRng;
 use forbear::{AtomicWindow, Call, Clock, Handle, Instant, Sleep, Step, Tally};
-use forbear_std::{Client, Config, LockedWindow, Reply, ThreadRng};
+use forbear_std::{Client, Config, LockedRng, LockedWindow, Reply, ThreadRng};
 
 /// A clock that is set by hand, shared by threads.
 #[derive(Clone, Default)]
@@ -161,7 +161,7 @@ fn a_quiet_client_is_not_throttled_by_one_failure_and_may_retry_it() {
     /// A call each so many seconds, of which each tenth fails once. Whatever may be refused is, by draws of nothing.
     fn quiet<W: Tally>(window: W, config: Config, seconds: u64) {
         let clock = SharedClock::default();
-        let client = Client::with(clock.clone(), ScriptedRng::new(&[0]), config, window);
+        let client = Client::with(clock.clone(), LockedRng::new(ScriptedRng::new(&[0])), config, window);
         for call in 0..200 {
             let mut sends = 0;
             let result = client.call(

@@ -4,11 +4,13 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::panic::catch_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use forbear::{AtomicWindow, Clock, Counts, Instant, Sleep, Tally};
-use forbear_std::{Attempts, Client, Config, LockedWindow, Mode, Reply, Report, SystemClock, ThreadRng};
+use forbear_std::{Attempts, Client, Config, LockedRng, LockedWindow, Mode, Reply, Report, SystemClock, ThreadRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
 
 /// A clock that is set by hand, shared by threads. A wait moves it on, or panics.
 #[derive(Clone, Default)]
@@ -41,7 +43,43 @@ fn a_client_may_go_wherever_its_parts_may() {
     is_shared::<Client>();
     is_shared::<Client<Hand, ThreadRng, AtomicWindow<1>>>();
     is_shared::<Client<Hand, ThreadRng, LockedWindow<3600>>>();
+    is_shared::<Client<Hand, LockedRng<Xoshiro256PlusPlus>, AtomicWindow>>();
     is_sent::<Attempts<'_, SystemClock, ThreadRng, AtomicWindow>>();
+}
+
+#[test]
+fn no_two_calls_of_a_generator_that_is_handed_in_wait_alike() {
+    /// Keeps what it was asked to sleep.
+    #[derive(Clone, Default)]
+    struct Sleeps(Arc<Mutex<Vec<Duration>>>);
+    impl Clock for Sleeps {
+        fn now(&self) -> Instant {
+            Instant::ORIGIN
+        }
+    }
+    impl Sleep for Sleeps {
+        fn sleep(&self, delay: Duration) {
+            self.0.lock().unwrap().push(delay);
+        }
+    }
+    let config = Config::retrying().to_builder().max_attempts(8).build().unwrap();
+    let (sleeps, rng) = (Sleeps::default(), LockedRng::new(Xoshiro256PlusPlus::seed_from_u64(1)));
+    let first = Client::with(sleeps.clone(), rng.clone(), config, AtomicWindow::new());
+    let second = Client::with(sleeps.clone(), rng, config, AtomicWindow::new());
+    let mut all = Vec::new();
+    for client in [&first, &first, &first.clone(), &second] {
+        client.call(|| Err::<(), _>(()), |_| Reply::OVERLOADED).unwrap_err();
+        all.push(sleeps.0.lock().unwrap().split_off(0));
+        let mut call = client.begin();
+        while call.ready() {
+            call.reply(Reply::OVERLOADED);
+        }
+        all.push(sleeps.0.lock().unwrap().split_off(0));
+    }
+    for (at, waits) in all.iter().enumerate() {
+        assert_eq!(waits.len(), 7);
+        assert!(!all[..at].contains(waits), "{all:?}");
+    }
 }
 
 #[test]

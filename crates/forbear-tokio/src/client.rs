@@ -5,8 +5,7 @@ use core::future::Future;
 use core::ops::Deref;
 
 use forbear::{Clock, Config, Error, Reply, Report, Step, Tally};
-use forbear_std::{SharedWindow, SystemClock, ThreadRng};
-use rand_core::Rng;
+use forbear_std::{SharedRng, SharedWindow, SystemClock, ThreadRng};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::running::Running;
@@ -64,7 +63,7 @@ impl Default for Client {
 
 impl<C, R, W> Client<C, R, W> {
     /// A client over another clock, generator or window, as [`forbear_std::Client::with`]: for tests, and for windows of
-    /// another length.
+    /// another length. A generator with a state of its own is put behind a [`LockedRng`](crate::LockedRng).
     ///
     /// ```
     /// use forbear_tokio::{Client, Config, SharedWindow, ThreadRng, TokioClock};
@@ -72,7 +71,10 @@ impl<C, R, W> Client<C, R, W> {
     /// let client = Client::with(TokioClock::new(), ThreadRng, Config::resilient(), SharedWindow::<120>::default());
     /// assert_eq!(client.requests(), 0);
     /// ```
-    pub fn with(clock: C, rng: R, config: Config, window: W) -> Self {
+    pub fn with(clock: C, rng: R, config: Config, window: W) -> Self
+    where
+        R: SharedRng,
+    {
         Self(forbear_std::Client::with(clock, rng, config, window))
     }
 
@@ -91,7 +93,7 @@ impl<C, R, W> Client<C, R, W> {
     }
 }
 
-impl<C: Clock, R: Rng + Clone, W: Tally> Client<C, R, W> {
+impl<C: Clock, R: SharedRng, W: Tally> Client<C, R, W> {
     /// One call: `send` is one attempt, `classify` says what its result means.
     ///
     /// Waits and limits need the timer of tokio's runtime, as `#[tokio::main]` has it. An attempt that is cut by the attempt timeout or the deadline is dropped, is [unreachable](Reply::UNREACHABLE), and
@@ -228,7 +230,7 @@ impl<C, R, W> fmt::Debug for Client<C, R, W> {
 /// A call as a loop of the caller's own: await [`ready`](Self::ready), send, tell [`reply`](Self::reply), until it is
 /// over. [`Client::begin`] has an example.
 #[must_use = "a call does nothing until it is asked whether it is ready"]
-pub struct Attempts<'c, C: Clock, R: Rng + Clone, W: Tally> {
+pub struct Attempts<'c, C: Clock, R: SharedRng, W: Tally> {
     call: Running<&'c forbear_std::Client<C, R, W>>,
     /// Until when the next attempt waits.
     due: Option<Instant>,
@@ -237,7 +239,7 @@ pub struct Attempts<'c, C: Clock, R: Rng + Clone, W: Tally> {
     report: Option<Report>,
 }
 
-impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
+impl<C: Clock, R: SharedRng, W: Tally> Attempts<'_, C, R, W> {
     /// The same call, but never sent twice, whatever comes back.
     pub fn once(self) -> Self {
         Self { call: self.call.once(), ..self }
@@ -310,7 +312,7 @@ impl<C: Clock, R: Rng + Clone, W: Tally> Attempts<'_, C, R, W> {
     }
 }
 
-impl<C: Clock, R: Rng + Clone, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
+impl<C: Clock, R: SharedRng, W: Tally> fmt::Debug for Attempts<'_, C, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempts")
             .field("attempts", &self.call.attempts())

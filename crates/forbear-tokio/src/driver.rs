@@ -9,8 +9,8 @@ use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use forbear::{Clock, Error, Handle, Instant, Policy, Reply, Report, Step, Tally};
+use forbear_std::SharedRng;
 use pin_project_lite::pin_project;
-use rand_core::Rng;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
@@ -80,7 +80,7 @@ impl<J, C, R, W> fmt::Debug for Shared<J, C, R, W> {
     }
 }
 
-impl<J, C: Clock, R: Rng + Clone, W: Tally> Handle for Shared<J, C, R, W> {
+impl<J, C: Clock, R: SharedRng, W: Tally> Handle for Shared<J, C, R, W> {
     type Tally = W;
     type Settings = forbear::Config;
 
@@ -95,7 +95,7 @@ impl<J, C: Clock, R: Rng + Clone, W: Tally> Handle for Shared<J, C, R, W> {
     }
 }
 
-impl<J, C: Clock, R: Rng + Clone, W: Tally> Owner for Shared<J, C, R, W> {
+impl<J, C: Clock, R: SharedRng, W: Tally> Owner for Shared<J, C, R, W> {
     type Clock = C;
     type Rng = R;
 
@@ -142,8 +142,7 @@ pin_project! {
     where
         S: Service<Request>,
         C: Clock,
-        R: Rng,
-        R: Clone,
+        R: SharedRng,
         W: Tally,
     {
         running: Running<Shared<J, C, R, W>>,
@@ -176,7 +175,7 @@ impl<S, J, Request, C, R, W> Driver<S, J, Request, C, R, W>
 where
     S: Service<Request>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     #[inline]
@@ -205,7 +204,7 @@ where
     S: Service<Request, Error: Into<BoxError>>,
     J: Judge<Request, S::Response>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     type Output = Result<S::Response, BoxError>;

@@ -24,11 +24,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use forbear::{Clock, Refused, Reply, Retry, Tally};
-use forbear_std::{SharedWindow, SystemClock, ThreadRng};
+use forbear_std::{SharedRng, SharedWindow, SystemClock, ThreadRng};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use rand_core::Rng;
 use tonic::Status;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -299,7 +298,7 @@ where
     K: CopyBody<B>,
     T: Body,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     type Response = Response<GrpcBody<T, K, C, R, W>>;
@@ -337,8 +336,7 @@ pin_project! {
     where
         S: Service<Q>,
         C: Clock,
-        R: Rng,
-        R: Clone,
+        R: SharedRng,
         W: Tally,
     {
         #[pin]
@@ -353,7 +351,7 @@ where
     K: CopyBody<B>,
     T: Body,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     type Output = Result<Response<GrpcBody<T, K, C, R, W>>, BoxError>;
@@ -376,7 +374,7 @@ impl<S, Q, K, C, R, W> fmt::Debug for GrpcFuture<S, Q, K, C, R, W>
 where
     S: Service<Q>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -419,7 +417,7 @@ pub fn refusal(status: &Status) -> Option<&Refused> {
 /// A call whose reply is not known until the response has ended.
 struct Open<H: Owner>(Running<H>);
 
-impl<K, C: Clock, R: Rng + Clone, W: Tally> Open<Shared<Grpc<K>, C, R, W>> {
+impl<K, C: Clock, R: SharedRng, W: Tally> Open<Shared<Grpc<K>, C, R, W>> {
     /// Ends the call, unless it has ended. What has begun to arrive is not sent again.
     fn settle(&mut self, reply: Reply) {
         if !self.0.has_ended() {
@@ -441,8 +439,7 @@ pin_project! {
     pub struct GrpcBody<B, K = TonicBodies, C = SystemClock, R = ThreadRng, W = SharedWindow>
     where
         C: Clock,
-        R: Rng,
-        R: Clone,
+        R: SharedRng,
         W: Tally,
     {
         #[pin]
@@ -451,7 +448,7 @@ pin_project! {
     }
 }
 
-impl<B: Body, K, C: Clock, R: Rng + Clone, W: Tally> Body for GrpcBody<B, K, C, R, W> {
+impl<B: Body, K, C: Clock, R: SharedRng, W: Tally> Body for GrpcBody<B, K, C, R, W> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -478,7 +475,7 @@ impl<B: Body, K, C: Clock, R: Rng + Clone, W: Tally> Body for GrpcBody<B, K, C, 
     }
 }
 
-impl<B: fmt::Debug, K, C: Clock, R: Rng + Clone, W: Tally> fmt::Debug for GrpcBody<B, K, C, R, W> {
+impl<B: fmt::Debug, K, C: Clock, R: SharedRng, W: Tally> fmt::Debug for GrpcBody<B, K, C, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GrpcBody").field("body", &self.body).finish_non_exhaustive()
     }

@@ -7,9 +7,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use forbear::{Clock, Tally};
-use forbear_std::{SharedWindow, SystemClock, ThreadRng};
+use forbear_std::{SharedRng, SharedWindow, SystemClock, ThreadRng};
 use pin_project_lite::pin_project;
-use rand_core::Rng;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -112,7 +111,7 @@ where
     S: Service<Request, Error: Into<BoxError>> + Clone,
     P: Protocol<Request, S::Response>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     type Response = S::Response;
@@ -152,8 +151,7 @@ pin_project! {
     where
         S: Service<Request>,
         C: Clock,
-        R: Rng,
-        R: Clone,
+        R: SharedRng,
         W: Tally,
     {
         #[pin]
@@ -166,7 +164,7 @@ where
     S: Service<Request, Error: Into<BoxError>>,
     P: Protocol<Request, S::Response>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     type Output = Result<S::Response, BoxError>;
@@ -181,7 +179,7 @@ impl<S, P, Request, C, R, W> fmt::Debug for ResponseFuture<S, P, Request, C, R, 
 where
     S: Service<Request>,
     C: Clock,
-    R: Rng + Clone,
+    R: SharedRng,
     W: Tally,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,7 +27,7 @@ pub use events::Events;
 /// The policy under it: what HTTP and gRPC statuses mean, and the machine itself.
 pub use forbear;
 pub use forbear::{Backoff, Config, ConfigError, Counts, Error, Mode, Refused, Reply, Report, Retry, Stop};
-pub use forbear_std::{Observer, SharedWindow, SystemClock, ThreadRng};
+pub use forbear_std::{LockedRng, Observer, SharedRng, SharedWindow, SystemClock, ThreadRng};
 #[cfg(feature = "tower")]
 pub use layer::{Forbear, ForbearLayer, ResponseFuture};
 #[cfg(feature = "metrics")]

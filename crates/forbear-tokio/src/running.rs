@@ -5,18 +5,17 @@ use core::panic::AssertUnwindSafe;
 use std::{panic, thread};
 
 use forbear::{Call, Clock, Handle, Reply, Report, Step, Tally};
-use forbear_std::Client;
-use rand_core::Rng;
+use forbear_std::{Client, SharedRng};
 
 /// A handle that leads to a client.
 pub(crate) trait Owner: Handle + Clone {
     type Clock: Clock;
-    type Rng: Rng + Clone;
+    type Rng: SharedRng;
 
     fn client(&self) -> &Client<Self::Clock, Self::Rng, Self::Tally>;
 }
 
-impl<C: Clock, R: Rng + Clone, W: Tally> Owner for &Client<C, R, W> {
+impl<C: Clock, R: SharedRng, W: Tally> Owner for &Client<C, R, W> {
     type Clock = C;
     type Rng = R;
 

@@ -9,7 +9,7 @@ use forbear::{AtomicWindow, Config, Error, Reply, Sleep, Tally};
 use forbear_conformance::{
     Client as Tested, Conformance, Ended, Observed, Outcome, SharedClock, SharedScript, Subject,
 };
-use forbear_std::LockedWindow;
+use forbear_std::{LockedRng, LockedWindow};
 use forbear_tokio::{Attempts, Client};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ impl Subject for Calls {
     const NAME: &'static str = "forbear_tokio::Client::call";
 
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Tested> {
-        Box::new(Tasks::new(Client::with(clock, script, config, AtomicWindow::<N>::of_len()), call))
+        Box::new(Tasks::new(Client::with(clock, LockedRng::new(script), config, AtomicWindow::<N>::of_len()), call))
     }
 }
 
@@ -44,7 +44,7 @@ impl Subject for Loops {
     const NAME: &'static str = "forbear_tokio::Attempts<AtomicWindow>";
 
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Tested> {
-        Box::new(Tasks::new(Client::with(clock, script, config, AtomicWindow::<N>::of_len()), attempts))
+        Box::new(Tasks::new(Client::with(clock, LockedRng::new(script), config, AtomicWindow::<N>::of_len()), attempts))
     }
 }
 
@@ -55,11 +55,11 @@ impl Subject for Locked {
     const NAME: &'static str = "forbear_tokio::Attempts<LockedWindow>";
 
     fn client<const N: usize>(config: Config, clock: SharedClock, script: SharedScript) -> Box<dyn Tested> {
-        Box::new(Tasks::new(Client::with(clock, script, config, LockedWindow::<N>::new()), attempts))
+        Box::new(Tasks::new(Client::with(clock, LockedRng::new(script), config, LockedWindow::<N>::new()), attempts))
     }
 }
 
-type TestClient<W> = Client<SharedClock, SharedScript, W>;
+type TestClient<W> = Client<SharedClock, LockedRng<SharedScript>, W>;
 
 struct Tasks<W> {
     runtime: Runtime,
@@ -96,7 +96,10 @@ fn attempts<W: Tally>(
 }
 
 /// Asks, and if it has to wait moves the clock by just what it waits for.
-async fn is_ready<W: Tally>(call: &mut Attempts<'_, SharedClock, SharedScript, W>, clock: &SharedClock) -> bool {
+async fn is_ready<W: Tally>(
+    call: &mut Attempts<'_, SharedClock, LockedRng<SharedScript>, W>,
+    clock: &SharedClock,
+) -> bool {
     let begun = Instant::now();
     let asked = {
         let mut asked = pin!(call.ready());
