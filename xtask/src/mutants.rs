@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use regex::Regex;
 use serde::Deserialize;
 
 use crate::process::{Run, cargo, shown};
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     file: Vec<String>,
     /// Only mutants with this in their name, such as 'replace < with .* in advance'
     #[arg(long, value_name = "REGEX")]
-    re: Vec<String>,
+    re: Vec<Regex>,
     /// Only what this diff changes, such as that of `git diff main`
     #[arg(long, value_name = "FILE")]
     in_diff: Option<PathBuf>,
@@ -46,6 +47,37 @@ pub(crate) struct Args {
 impl Args {
     fn is_of_all(&self) -> bool {
         self.file.is_empty() && self.re.is_empty() && self.in_diff.is_none() && self.shard.is_none()
+    }
+
+    /// The names of the mutants to try: none only where the diff has none of those that the other arguments select.
+    fn selected(&self) -> Result<Vec<String>> {
+        let names = self.listed(self.in_diff.as_deref())?;
+        if names.is_empty() && (self.in_diff.is_none() || self.listed(None)?.is_empty()) {
+            bail!("no mutant matches: {}", self.words());
+        }
+        Ok(names)
+    }
+
+    fn listed(&self, diff: Option<&Path>) -> Result<Vec<String>> {
+        let mut command = cargo("mutants");
+        command.args(self.file.iter().flat_map(|file| ["--file".to_owned(), format!("**/{file}")]));
+        if let Some(diff) = diff {
+            command.arg("--in-diff").arg(std::path::absolute(diff)?);
+        }
+        if let Some(shard) = &self.shard {
+            command.args(["--shard", shard]);
+        }
+        let mut names = listed(&mut command)?;
+        // Not left to cargo-mutants, which deletes fields whatever its `--re` says.
+        names.retain(|name| self.re.is_empty() || self.re.iter().any(|re| re.is_match(name)));
+        Ok(names)
+    }
+
+    /// What selects mutants as it was typed, but for the diff.
+    fn words(&self) -> String {
+        let files = self.file.iter().map(|file| format!("--file {file}"));
+        let res = self.re.iter().map(|re| format!("--re '{re}'"));
+        files.chain(res).chain(self.shard.iter().map(|shard| format!("--shard {shard}"))).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -72,32 +104,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tools::cargo_subcommand("cargo-mutants", "27.1.0")?;
     let explanations = Explanations::read(&fs::read_to_string(workspace::root().join(EXPLANATIONS))?)?;
 
-    let mut command = mutants("own", args.jobs, "5", &OWN);
-    for file in &args.file {
-        command.arg("--file").arg(format!("**/{file}"));
+    let chosen = args.selected()?;
+    let selected: BTreeSet<&str> = chosen.iter().map(|name| &**name).collect();
+    if let (Some(diff), true) = (&args.in_diff, selected.is_empty()) {
+        let which = if args.words().is_empty() { String::new() } else { format!(" that matches {}", args.words()) };
+        println!("nothing to try: no mutant of the core{which} is in what {} changes", diff.display());
+        return Ok(());
     }
-    for re in &args.re {
-        command.args(["--re", re]);
-    }
-    if let Some(diff) = &args.in_diff {
-        command.arg("--in-diff").arg(std::path::absolute(diff)?);
-    }
-    if let Some(shard) = &args.shard {
-        command.args(["--shard", shard]);
-    }
-    let mut outcomes = outcomes("own", &mut command, &[])?;
+    let all = listed(&mut cargo("mutants"))?;
 
+    let mut outcomes = outcomes("own", &mut mutants("own", args.jobs, "5", &OWN), &all, &selected)?;
     let survivors = names(&outcomes, Verdict::Survived);
     if !survivors.is_empty() {
         let mut command = mutants("conformance", args.jobs, "20", &CONFORMANCE);
-        command.env("FORBEAR_PART", "20").arg("--iterate").args(["--", "--"]).args(LONG);
-        let mut others = all()?;
-        others.retain(|name| !survivors.contains(&**name));
-        let again = self::outcomes("conformance", &mut command, &others)?;
-        let tried: BTreeSet<&str> = again.iter().map(|outcome| &*outcome.mutant.name).collect();
-        if tried != survivors {
-            bail!("the second run was not of the survivors of the first");
-        }
+        command.env("FORBEAR_PART", "20").args(["--", "--"]).args(LONG);
+        let again = self::outcomes("conformance", &mut command, &all, &survivors)?;
         outcomes.retain(|outcome| outcome.verdict != Verdict::Survived);
         outcomes.extend(again);
     }
@@ -108,6 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn mutants(run: &str, jobs: usize, seconds: &str, tests: &[&str]) -> Command {
     let mut command = cargo("mutants");
     command.args(["--package", "forbear", "--profile", "mutants", "--no-config", "--no-shuffle", "--colors=never"]);
+    command.arg("--iterate");
     command.args(["--minimum-test-timeout", seconds, "--jobs", &jobs.to_string()]);
     command.args(tests.iter().map(|test| format!("--cargo-arg={test}")));
     // A thousand panics that nobody reads.
@@ -115,32 +137,39 @@ fn mutants(run: &str, jobs: usize, seconds: &str, tests: &[&str]) -> Command {
     command
 }
 
-/// The names of all mutants.
-fn all() -> Result<Vec<String>> {
-    let list = cargo("mutants").args(["--package", "forbear", "--no-config", "--list", "--json"]).read()?;
+/// The names of the mutants of the core that this command selects.
+fn listed(command: &mut Command) -> Result<Vec<String>> {
+    let list = command.args(["--package", "forbear", "--no-config", "--list", "--json"]).read()?;
+    // Of a diff without Rust there is no list, not even an empty one.
+    if list.trim().is_empty() {
+        return Ok(Vec::new());
+    }
     let mutants: Vec<Mutant> = serde_json::from_str(&list).context("cannot read cargo-mutants' list")?;
     Ok(mutants.into_iter().map(|mutant| mutant.name).collect())
 }
 
-/// Runs it and reads what became of each mutant; `known` are those that need no run, where it iterates.
-fn outcomes(run: &str, command: &mut Command, known: &[String]) -> Result<Vec<Outcome>> {
+/// Runs it for these of all mutants, and reads what became of each.
+fn outcomes(run: &str, command: &mut Command, all: &[String], these: &BTreeSet<&str>) -> Result<Vec<Outcome>> {
     let folder = folder(run);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(folder.join("mutants.out"))?;
-    fs::write(folder.join("mutants.out/previously_caught.txt"), known.join("\n"))?;
+    // The others count as caught before, and need no run.
+    let others: Vec<&str> = all.iter().map(|name| &**name).filter(|name| !these.contains(name)).collect();
+    fs::write(folder.join("mutants.out/previously_caught.txt"), others.join("\n"))?;
     eprintln!("$ {}", shown(command));
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     // All caught, some missed, some timed out.
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         bail!("cargo-mutants failed ({status})");
     }
-    let file = folder.join("mutants.out/outcomes.json");
-    if !file.exists() {
-        return Ok(Vec::new());
+    let outcomes = read(&fs::read_to_string(folder.join("mutants.out/outcomes.json"))?)?;
+    let tried: BTreeSet<&str> = outcomes.iter().map(|outcome| &*outcome.mutant.name).collect();
+    if tried != *these {
+        bail!("cargo-mutants tried others than it was to try");
     }
-    read(&fs::read_to_string(file)?)
+    Ok(outcomes)
 }
 
 /// The names of those with this verdict.
@@ -329,7 +358,19 @@ fn report(args: &Args, outcomes: &[Outcome], explanations: &Explanations) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{Explanations, Verdict, read};
+    use super::{Args, Explanations, Verdict, read};
+
+    #[test]
+    fn what_selects_mutants_is_said_as_it_was_typed() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let words = |line: &str| <Line as clap::Parser>::parse_from(line.split(' ')).args.words();
+        assert_eq!(words("mutants --file a.rs --shard 0/4 --re <"), "--file a.rs --re '<' --shard 0/4");
+        assert_eq!(words("mutants --in-diff a.diff"), "");
+    }
 
     const OUTCOMES: &str = r#"{"outcomes": [
         {"scenario": "Baseline", "summary": "Success"},
