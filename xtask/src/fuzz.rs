@@ -20,15 +20,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let all = targets()?;
+    let targets = selected(&all, &args.target)?;
     tools::nightly()?;
     tools::cargo_subcommand("cargo-fuzz", "0.13.2")?;
     cargo("test").args(["--manifest-path", "fuzz/Cargo.toml", "--lib"]).run()?;
 
-    let all = targets()?;
-    if let Some(unknown) = args.target.iter().find(|target| !all.contains(target)) {
-        bail!("there is no fuzz target `{unknown}`, but {}", all.join(", "));
-    }
-    let targets = if args.target.is_empty() { &all } else { &args.target };
     let runs = targets.iter().map(|target| fuzz(target, args.seconds)).collect::<Result<Vec<_>>>()?;
 
     let width = targets.iter().map(String::len).max().unwrap_or(0);
@@ -38,6 +35,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     println!("{:width$}  {:10}", "", runs.iter().map(|stats| stats.executions).sum::<u64>());
     Ok(())
+}
+
+/// The targets that are named, or all.
+fn selected<'a>(all: &'a [String], named: &'a [String]) -> Result<&'a [String]> {
+    if let Some(unknown) = named.iter().find(|target| !all.contains(target)) {
+        bail!("there is no fuzz target `{unknown}`, allowed: {}", all.join(", "));
+    }
+    Ok(if named.is_empty() { all } else { named })
 }
 
 /// The targets are the files of one folder.
@@ -93,7 +98,7 @@ fn stats(log: &str) -> Option<Stats> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stats, stats, targets};
+    use super::{Stats, selected, stats, targets};
 
     #[test]
     fn statistics_are_read_off_the_end_of_a_log() {
@@ -109,5 +114,15 @@ mod tests {
     #[test]
     fn there_are_targets() {
         assert!(targets().unwrap().contains(&"combined".to_owned()));
+    }
+
+    #[test]
+    fn a_target_that_is_not_there_is_refused_with_those_that_are() {
+        let [all, one, other] = [&["config", "window"][..], &["window"], &["window", "nosuch"]]
+            .map(|names| names.iter().copied().map(String::from).collect::<Vec<_>>());
+        assert_eq!(selected(&all, &[]).unwrap(), all);
+        assert_eq!(selected(&all, &one).unwrap(), one);
+        let error = selected(&all, &other).unwrap_err().to_string();
+        assert_eq!(error, "there is no fuzz target `nosuch`, allowed: config, window");
     }
 }
