@@ -60,11 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.realtime {
         tools::debian(&SCHEDULERS)?;
     }
+    check(&args.only, &names()?)?;
     let mut benches = built()?;
     benches.retain(|(name, _)| args.only.is_empty() || args.only.contains(name));
-    if benches.is_empty() {
-        bail!("there is no bench of that name");
-    }
     let folder = workspace::target_folder("criterion");
     fs::create_dir_all(&folder)?;
     let file = folder.join("rows.jsonl");
@@ -98,17 +96,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The package of the benches.
+const PACKAGE: &str = "forbear-benches";
+
+/// The names of the benches.
+fn names() -> Result<Vec<String>> {
+    let packages = workspace::packages()?;
+    let package = packages.into_iter().find(|package| package.name == PACKAGE).context("there are no benches")?;
+    let benches = package.targets.into_iter().filter(|target| target.kind.contains(&TargetKind::Bench));
+    Ok(benches.map(|target| target.name).collect())
+}
+
+fn check(only: &[String], names: &[String]) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+        bail!("there is no bench `{unknown}`, allowed: {}", names.join(", "));
+    }
+    Ok(())
+}
+
 /// Builds the benches, and returns their names and programs.
 fn built() -> Result<Vec<(String, PathBuf)>> {
     let mut command = cargo("bench");
-    command.args([
-        "--package",
-        "forbear-benches",
-        "--benches",
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    command.args(["--package", PACKAGE, "--benches", "--no-run", "--message-format", "json-render-diagnostics"]);
     eprintln!("$ {}", shown(&command));
     let output = command.read()?;
     let mut benches = Vec::new();
@@ -256,7 +265,7 @@ fn processor() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, Row, json, medians, table};
+    use super::{Figure, Row, check, json, medians, names, table};
 
     fn row(name: &str, above: f64, below: f64, at_most: Option<f64>) -> Row {
         let figure = |case: &str, median| Figure { case: case.to_owned(), median };
@@ -267,6 +276,15 @@ mod tests {
             ratio: above / below,
             at_most,
         }
+    }
+
+    #[test]
+    fn a_bench_that_is_not_there_is_refused_with_those_that_are() {
+        let names = names().unwrap();
+        check(&[], &names).unwrap();
+        check(&["calls".to_owned()], &names).unwrap();
+        let error = check(&["calls".to_owned(), "nosuch".to_owned()], &names).unwrap_err().to_string();
+        assert!(error.starts_with("there is no bench `nosuch`, allowed: ") && error.contains("calls"), "{error}");
     }
 
     #[test]
