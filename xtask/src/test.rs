@@ -14,7 +14,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = cargo("test");
-    command.args(["--workspace", "--all-features", "--no-fail-fast"]).args(&args.pass);
+    // Cargo takes no notice of a package that stands beside the whole workspace.
+    if !names_packages(&args.pass) {
+        command.arg("--workspace");
+    }
+    command.args(["--all-features", "--no-fail-fast"]).args(&args.pass);
     let (output, succeeded) = command.watch()?;
     let totals = totals(&output);
     println!("tests: {} passed, {} failed, {} ignored", totals.passed, totals.failed, totals.ignored);
@@ -25,6 +29,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("no test ran");
     }
     Ok(())
+}
+
+/// Whether packages are named, before what is for the test programs.
+fn names_packages(pass: &[String]) -> bool {
+    let mut words = pass.iter().take_while(|word| *word != "--");
+    words.any(|word| word.starts_with("-p") || word.split('=').next() == Some("--package"))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,7 +67,18 @@ fn totals(output: &str) -> Totals {
 
 #[cfg(test)]
 mod tests {
-    use super::{Totals, totals};
+    use super::{Totals, names_packages, totals};
+
+    #[test]
+    fn packages_are_found_before_what_is_passed_on() {
+        let names = |line: &str| names_packages(&line.split(' ').map(String::from).collect::<Vec<_>>());
+        for line in ["-p forbear window", "-pforbear", "window --package forbear", "--package=forbear"] {
+            assert!(names(line), "{line}");
+        }
+        for line in ["window", "--lib window", "window -- -p"] {
+            assert!(!names(line), "{line}");
+        }
+    }
 
     #[test]
     fn totals_are_summed_over_the_test_programs() {
