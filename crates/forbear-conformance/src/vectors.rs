@@ -176,22 +176,36 @@ pub fn generated(draw: f64) -> u64 {
 /// The variable that names a folder of vectors.
 const VARIABLE: &str = "FORBEAR_VECTORS";
 
+/// What a folder of vectors holds.
+const FILES: [&str; 3] = ["overload.json", "retry.json", "combined.json"];
+
 /// The folder that the environment names, or the repository's own.
 ///
 /// # Errors
 ///
-/// Where the variable is set and empty: as it is where a script meant to name a folder.
+/// Where the variable is set and empty, as it is where a script meant to name a folder, and where the folder does not hold
+/// all that it should.
 pub fn folder() -> Result<PathBuf, VectorError> {
-    named(env::var_os(VARIABLE).as_deref())
+    env::var_os(VARIABLE).map_or_else(|| Ok(own().join("vectors")), |folder| complete(named(&folder)?))
 }
 
-fn named(folder: Option<&OsStr>) -> Result<PathBuf, VectorError> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    match folder {
-        Some(empty) if empty.is_empty() => Err(VectorError { path: VARIABLE.into(), why: Why::Unnamed }),
-        // Tests run in the folder of their package, people run cargo at the root: join leaves an absolute path alone.
-        Some(named) => Ok(own.ancestors().nth(2).unwrap_or(own).join(named)),
-        None => Ok(own.join("vectors")),
+/// The folder of this package.
+fn own() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn named(folder: &OsStr) -> Result<PathBuf, VectorError> {
+    if folder.is_empty() {
+        return Err(VectorError { path: VARIABLE.into(), why: Why::Unnamed });
+    }
+    // Tests run in the folder of their package, people run cargo at the root: join leaves an absolute path alone.
+    Ok(own().ancestors().nth(2).unwrap_or(own()).join(folder))
+}
+
+fn complete(folder: PathBuf) -> Result<PathBuf, VectorError> {
+    match FILES.into_iter().find(|file| !folder.join(file).is_file()) {
+        Some(file) => Err(VectorError { path: folder, why: Why::Missing(file) }),
+        None => Ok(folder),
     }
 }
 
@@ -221,6 +235,7 @@ enum Why {
     Malformed(serde_json::Error),
     Empty,
     Unnamed,
+    Missing(&'static str),
 }
 
 impl fmt::Display for VectorError {
@@ -231,6 +246,13 @@ impl fmt::Display for VectorError {
             Why::Malformed(error) => error.fmt(f),
             Why::Empty => f.write_str("holds no vectors"),
             Why::Unnamed => f.write_str("is set and empty, allowed: a folder, or not set for the repository's own"),
+            Why::Missing(file) => {
+                let [first, second, third] = FILES;
+                write!(
+                    f,
+                    "holds no {file}, but {VARIABLE} names it, allowed: a folder of {first}, {second} and {third}"
+                )
+            }
         }
     }
 }
@@ -251,12 +273,26 @@ mod tests {
 
     #[test]
     fn a_folder_without_a_name_is_an_error() {
-        let error = named(Some(OsStr::new(""))).unwrap_err().to_string();
+        let error = named(OsStr::new("")).unwrap_err().to_string();
         assert_eq!(error, "FORBEAR_VECTORS: is set and empty, allowed: a folder, or not set for the repository's own");
-        assert!(named(Some(OsStr::new("/vectors"))).unwrap().ends_with("/vectors"));
-        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(named(Some(OsStr::new("crates"))).unwrap().join("forbear-conformance"), own);
-        assert!(named(None).unwrap().join("retry.json").exists());
+        assert!(named(OsStr::new("/vectors")).unwrap().ends_with("/vectors"));
+        assert_eq!(named(OsStr::new("crates")).unwrap().join("forbear-conformance"), own());
+    }
+
+    #[test]
+    fn a_named_folder_holds_every_file() {
+        assert!(complete(own().join("vectors")).is_ok());
+        let folder = env::temp_dir().join(format!("forbear-vectors-part-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (index, file) in FILES.into_iter().enumerate() {
+            let error = complete(folder.clone()).unwrap_err().to_string();
+            let why = format!("holds no {file}, but FORBEAR_VECTORS names it, ");
+            let allowed = "allowed: a folder of overload.json, retry.json and combined.json";
+            assert_eq!(error, format!("{}: {why}{allowed}", folder.display()), "{index} files");
+            fs::write(folder.join(file), "[]").unwrap();
+        }
+        assert_eq!(complete(folder.clone()).unwrap(), folder);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
