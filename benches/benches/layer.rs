@@ -80,7 +80,8 @@ fn main() {
     let budget = TpsBudget::new(Duration::from_secs(10), 10, 0.1);
     let retry = RetryLayer::new(Budgeted(Arc::new(budget))).layer(Echo);
     let chain = Chain::by(calls("tower: one ok call through RetryLayer with a TpsBudget", retry))
-        .ratio(
+        .at_most(
+            1.0,
             "layer_vs_tower_retry",
             forbear("one ok call through ForbearLayer, Config::overload()", Config::overload()),
         )

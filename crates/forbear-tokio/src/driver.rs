@@ -6,6 +6,7 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use std::sync::Arc;
 
 use forbear::{Clock, Error, Handle, Instant, Policy, Reply, Report, Step, Tally};
@@ -273,11 +274,14 @@ where
             match running.next(reply) {
                 Step::Send { within } => {
                     *this.state = State::Readying;
-                    this.timer.set(within.map(sleep));
+                    match within {
+                        Some(within) => start(this.timer.as_mut(), within),
+                        None => this.timer.set(None),
+                    }
                 }
                 Step::Wait(delay) => {
                     *this.state = State::Waiting;
-                    this.timer.set(Some(sleep(delay)));
+                    start(this.timer.as_mut(), delay);
                 }
                 Step::Done(report) => {
                     let result = result.or_else(|| this.last.take()).unwrap_or_else(|| Err(empty(report)));
@@ -289,6 +293,13 @@ where
             }
         }
     }
+}
+
+/// Starts the timer anew.
+// A timer is large, and not for every call to move.
+#[inline(never)]
+fn start(mut timer: Pin<&mut Option<Sleep>>, duration: Duration) {
+    timer.set(Some(sleep(duration)));
 }
 
 /// Ready once the limit has passed, if there is one.
