@@ -12,6 +12,7 @@ use cargo_metadata::{Message, TargetKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
+use crate::names::check;
 use crate::process::{Run, cargo, program, shown};
 use crate::tools::{self, Needed};
 use crate::workspace;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.realtime {
         tools::debian(&SCHEDULERS)?;
     }
-    check(&args.only, &names()?)?;
+    check("bench", &args.only, &names()?)?;
     let mut benches = built()?;
     benches.retain(|(name, _)| args.only.is_empty() || args.only.contains(name));
     let folder = workspace::target_folder("criterion");
@@ -105,13 +106,6 @@ fn names() -> Result<Vec<String>> {
     let package = packages.into_iter().find(|package| package.name == PACKAGE).context("there are no benches")?;
     let benches = package.targets.into_iter().filter(|target| target.kind.contains(&TargetKind::Bench));
     Ok(benches.map(|target| target.name).collect())
-}
-
-fn check(only: &[String], names: &[String]) -> Result<()> {
-    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        bail!("there is no bench `{unknown}`, allowed: {}", names.join(", "));
-    }
-    Ok(())
 }
 
 /// Builds the benches, and returns their names and programs.
@@ -281,9 +275,9 @@ mod tests {
     #[test]
     fn a_bench_that_is_not_there_is_refused_with_those_that_are() {
         let names = names().unwrap();
-        check(&[], &names).unwrap();
-        check(&["calls".to_owned()], &names).unwrap();
-        let error = check(&["calls".to_owned(), "nosuch".to_owned()], &names).unwrap_err().to_string();
+        check("bench", &[], &names).unwrap();
+        check("bench", &["calls".to_owned()], &names).unwrap();
+        let error = check("bench", &["calls".to_owned(), "nosuch".to_owned()], &names).unwrap_err().to_string();
         assert!(error.starts_with("there is no bench `nosuch`, allowed: ") && error.contains("calls"), "{error}");
     }
 

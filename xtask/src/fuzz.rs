@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
+use crate::names::check;
 use crate::process::{Run, cargo, program, shown};
 use crate::{tools, workspace};
 
@@ -39,9 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The targets that are named, or all.
 fn selected<'a>(all: &'a [String], named: &'a [String]) -> Result<&'a [String]> {
-    if let Some(unknown) = named.iter().find(|target| !all.contains(target)) {
-        bail!("there is no fuzz target `{unknown}`, allowed: {}", all.join(", "));
-    }
+    check("fuzz target", named, all)?;
     Ok(if named.is_empty() { all } else { named })
 }
 

@@ -15,6 +15,7 @@ mod fuzz;
 mod lint;
 mod loom;
 mod mutants;
+mod names;
 mod no_panic;
 mod no_std;
 mod process;
